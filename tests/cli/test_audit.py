@@ -72,7 +72,7 @@ def test_an_error_is_one_line(
         ("--format", "zzzzzz", "", readers()),
     ],
 )
-def test_an_unknown_word_names_the_nearest_one_and_lists_all_in_lines_of_text(
+def test_unknown_word_is_refused_with_the_nearest_and_all_words(
     logs: str, option: str, word: str, near: str, all_of: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["audit", logs, option, word]) == 1
@@ -107,7 +107,7 @@ def test_long_names_of_runs_stay_apart_in_the_table() -> None:
     assert len(set(shown)) == len(shown) == 2
 
 
-def test_problems_in_logs_are_counted_on_one_line_and_listed_on_request(
+def test_log_problems_are_counted_and_listed_on_request(
     logs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "elsewhere").mkdir()
@@ -152,7 +152,7 @@ def test_the_current_folder_is_not_above_a_relative_path(
     assert "No limit was declared for these 3 runs." in capsys.readouterr().out
 
 
-def test_runs_whose_limit_cannot_be_checked_are_not_said_to_keep_it(
+def test_runs_with_an_uncheckable_limit_are_not_counted_as_kept(
     logs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["audit", logs, "--limit", "max_budget_usd=5"]) == 0
@@ -172,7 +172,7 @@ def test_runs_whose_limit_cannot_be_checked_are_not_said_to_keep_it(
 
 
 @pytest.mark.parametrize("command", ["audit", "whatif"])
-def test_a_folder_without_logs_is_named_and_since_only_where_it_was_given(
+def test_folder_without_logs_is_named_and_since_only_if_given(
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([command, str(tmp_path)]) == 1

@@ -23,9 +23,7 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return saved(some_runs(1), tmp_path / "runs.jsonl")
 
 
-def test_a_row_for_each_figure_and_a_column_for_each_track_are_printed(
-    runs: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_bench_prints_a_row_per_figure_and_a_column_per_track(runs: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", "rules.yaml", "mine.py:late", "--data", runs]) == 0
     head, loops, late = capsys.readouterr().out.split("\n\n")
     assert head.startswith("StopRuleBench 1 on runs.jsonl: 84 runs of 48 tasks in 4 sets, ")

@@ -153,7 +153,7 @@ def test_a_command_ends_with_a_code_that_its_page_names(given: str, code: int, w
         if action.option_strings and (action.type is not None or action.choices)
     ],
 )
-def test_a_value_that_an_option_does_not_take_is_told_with_what_it_takes(
+def test_invalid_option_value_is_refused_with_what_is_accepted(
     prog: str, option: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as left:
@@ -164,7 +164,7 @@ def test_a_value_that_an_option_does_not_take_is_told_with_what_it_takes(
     assert re.search(TOLD, told)
 
 
-def test_an_option_that_is_not_known_is_told_with_the_one_that_was_meant(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_option_is_refused_with_the_nearest_one(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as left:
         main(["store", "ls", "runs.db", "--jsno"])
     assert left.value.code == 2

@@ -28,9 +28,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_it_shows_the_change_and_writes_it_and_takes_it_out_again(
-    home: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_hook_install_shows_its_change_and_remove_undoes_it(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     settings = home / ".claude/settings.json"
     settings.parent.mkdir()
     settings.write_text('{\n  "model": "opus"\n}\n')
@@ -347,7 +345,7 @@ def test_settings_that_are_not_understood_stay_as_they_are(home: Path, capsys: p
     assert (home / "bad.json").read_text() == '{"hooks": '
 
 
-def test_the_log_is_printed_with_what_was_done_and_nothing_that_harms_a_terminal(
+def test_hook_log_is_printed_without_terminal_controls(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["hook", "claude-code", "--log"]) == 0

@@ -34,7 +34,7 @@ def logs(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", ["runs.parquet", "runs.jsonl", "runs.jsonl.bz2"])
-def test_logs_of_several_formats_become_one_file_that_holds_all_of_them(
+def test_import_writes_logs_of_several_formats_to_one_file(
     logs: Path, tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["import", str(logs), "-o", str(tmp_path / name)]) == 0
@@ -74,7 +74,7 @@ def test_as_json_every_file_has_a_row_with_what_became_of_it(
     assert len(rows["chat.jsonl"]["warnings"]) == 1
 
 
-def test_the_subagents_of_a_run_that_got_a_new_id_have_it_as_their_parent(tmp_path: Path) -> None:
+def test_import_gives_subagents_the_new_id_of_their_parent(tmp_path: Path) -> None:
     trajectory = own("atif/others.json").read_text()
     (tmp_path / "a.json").write_text(trajectory)
     (tmp_path / "b.json").write_text(trajectory.replace('"message": "', '"message": "So: '))
@@ -96,7 +96,7 @@ def test_the_file_answers_questions_like_the_logs(logs: Path, tmp_path: Path) ->
     assert main(["whatif", str(out), "--tool-budget", "1,2"]) == 0
 
 
-def test_what_an_earlier_import_wrote_among_the_logs_is_not_read_again(
+def test_import_does_not_read_its_earlier_output_among_the_logs(
     logs: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(logs)
@@ -105,7 +105,7 @@ def test_what_an_earlier_import_wrote_among_the_logs_is_not_read_again(
         assert "3 runs, 5 steps" in capsys.readouterr().out
 
 
-def test_a_file_that_cannot_be_written_is_said_before_anything_is_read(
+def test_import_refuses_an_unwritable_file_before_reading_logs(
     logs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["import", str(logs), "-o", str(tmp_path / "runs.csv")]) == 1
@@ -122,7 +122,7 @@ def test_an_import_that_fails_leaves_an_earlier_file_as_it_was(logs: Path, tmp_p
     assert sorted(path.name for path in tmp_path.iterdir()) == ["logs", "runs.jsonl"]
 
 
-def test_logs_without_a_run_leave_an_earlier_file_as_it_was_and_end_with_an_error(
+def test_import_without_runs_keeps_the_earlier_file_and_fails(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "runs.parquet"

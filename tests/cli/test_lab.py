@@ -46,9 +46,7 @@ def lab(site: Path, current: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_the_lab_of_an_installed_boolab_opens_copies_and_never_writes_over_what_is_there(
-    installed: Path, tmp_path: Path
-) -> None:
+def test_installed_lab_copies_notebooks_and_overwrites_nothing(installed: Path, tmp_path: Path) -> None:
     current = tmp_path / "mine"
     mine = current / COPIES / NAMES[0]
     mine.parent.mkdir(parents=True)
@@ -87,7 +85,7 @@ def test_a_checkout_opens_its_own_notebooks_and_copies_none(tmp_path: Path) -> N
 
 
 @pytest.mark.skipif(not is_installed(), reason="boolab runs from a checkout")
-def test_what_is_installed_is_copied_to_any_folder_that_can_be_made(tmp_path: Path) -> None:
+def test_notebooks_are_copied_to_any_folder_that_can_be_made(tmp_path: Path) -> None:
     folder = notebooks_to_work_in(tmp_path / "a" / "b")
     assert [path.name for path in sorted(folder.iterdir())] == NAMES
     (tmp_path / "file").write_text("")

@@ -167,9 +167,7 @@ def test_two_counts_of_tokens_are_told_apart(tmp_path: Path, capsys: pytest.Capt
     assert f"of {130 * with_all:,} (" in shown
 
 
-def test_whatif_gives_the_answer_first_then_each_limit_then_what_it_rests_on(
-    log: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_whatif_shows_the_answer_then_limits_then_the_data(log: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["whatif", log, "--scope", "run"]) == 0
     shown = capsys.readouterr().out
     places = [
@@ -195,7 +193,7 @@ def test_all_values_that_were_asked_for_are_shown(capsys: pytest.CaptureFixture[
     assert lines[:9] == [*"123456789"]
 
 
-def test_thresholds_go_as_far_as_calls_repeat_and_the_recommended_one_has_its_row(
+def test_whatif_marks_the_advised_cap_and_lists_long_thresholds(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["whatif", str(ROOT / "datasets" / "runs"), "--keep", "0.9"]) == 0
@@ -207,9 +205,7 @@ def test_thresholds_go_as_far_as_calls_repeat_and_the_recommended_one_has_its_ro
     assert re.search(r"^ +364 +95 of 95 +0 of 132 ", table, re.MULTILINE)  # a limit of its own stopped it at 364 greps
 
 
-def test_an_exempt_tool_that_nobody_called_is_an_error_with_near_matches(
-    log: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_whatif_refuses_an_uncalled_exempt_tool_with_near_names(log: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["whatif", log, "--exempt", "search"]) == 0
     assert main(["whatif", log, "--exempt", "serch", "--exempt", "search"]) != 0
     assert "no call of the tool 'serch' is on record; did you mean 'search'?" in capsys.readouterr().err
@@ -226,9 +222,7 @@ def test_json_is_one_object_and_nothing_else(log: str, capsys: pytest.CaptureFix
     assert found["recommendation"]["groups"][0]["qualifies"] is False
 
 
-def test_turns_are_the_units_of_the_tables_and_of_the_recommendation(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_turns_are_the_units_of_tables_and_recommendation(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = asked(capsys, str(write_sessions(tmp_path)))
     assert (found["data"]["unit"], found["data"]["units"]) == ("turn", 6)
     off = found["axes"]["max_steps"][-1]
@@ -297,7 +291,7 @@ def test_all_combinations_go_to_a_table(
     assert {"max_steps", "tool_budget", "kept_lower", "saved_steps"} <= set(table.columns)
 
 
-def test_a_table_in_parquet_without_pyarrow_is_told_what_to_install(
+def test_parquet_output_without_pyarrow_says_what_to_install(
     log: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
@@ -322,7 +316,7 @@ def test_a_table_that_cannot_be_written_is_one_line(log: str, capsys: pytest.Cap
         ("import", "missing/x.jsonl", "missing/x.jsonl: there is no folder missing"),
     ],
 )
-def test_a_place_that_cannot_be_written_is_refused_before_logs_are_read(
+def test_unwritable_output_is_refused_before_logs_are_read(
     command: str,
     out: str,
     said: str,
@@ -348,7 +342,7 @@ def test_each_row_counts_the_runs_that_it_lists(log: str) -> None:
                 assert sum(cut.success is True for cut in listed) == row.cut
 
 
-def test_what_a_run_needs_is_the_least_value_that_leaves_it_alone(log: str) -> None:
+def test_needed_value_of_a_run_is_the_least_that_spares_it(log: str) -> None:
     study = study_of([log], Question(scope="run"))
     for axis in ("max_steps", "tool_budget"):
         for cut in study.cuts(axis, [1])[1]:
@@ -401,7 +395,7 @@ def test_it_works_as_a_command(log: str, tmp_path: Path) -> None:
     assert out.read_text().startswith("<!doctype html>")
 
 
-def test_groups_of_which_only_some_report_their_cost_are_compared_by_steps(
+def test_groups_with_partly_unknown_costs_are_compared_by_steps(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     runs = bl.load_runs(data_path("datasets") / "runs")[:12]

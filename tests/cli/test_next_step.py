@@ -76,7 +76,7 @@ def test_a_step_is_understood(
     assert expected is None or found == expected
 
 
-def test_an_export_where_no_harness_keeps_logs_leads_to_the_search_for_logs(
+def test_export_without_harness_logs_suggests_the_log_search(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """There `boolab watch` would end with an error."""
@@ -116,7 +116,7 @@ def test_an_export_without_a_recommendation_leads_to_the_reason(
 
 
 @pytest.mark.slow
-def test_commands_run_as_they_are_printed_where_boolab_is_not_on_the_path(tmp_path: Path) -> None:
+def test_printed_commands_run_where_boolab_is_not_on_the_path(tmp_path: Path) -> None:
     """In a checkout it is in .venv/bin."""
     (tmp_path / ".venv").symlink_to(Path(sys.prefix))
     (tmp_path / ".claude/projects").mkdir(parents=True)

@@ -131,7 +131,7 @@ def test_a_run_is_told_in_a_pipe_without_a_single_escape(folder: Path) -> None:
     assert f"   to view it: boolab report runs/{next(Path('runs').iterdir()).name}\n" in done.stdout
 
 
-def test_a_run_is_told_on_a_terminal_with_a_status_line_that_is_gone_at_the_end(folder: Path) -> None:
+def test_terminal_run_shows_a_status_line_and_removes_it(folder: Path) -> None:
     terminal = Terminal(
         *command("explorer", "Where is it?", "--model", "slow.yaml", "--max-steps", "5", "--max-time", "60")
     )
@@ -264,7 +264,7 @@ def test_a_reader_who_leaves_ends_the_run_and_its_record_is_kept(folder: Path) -
 
 
 @both
-def test_it_asks_a_server_of_either_protocol_and_the_key_is_nowhere(
+def test_run_uses_a_server_of_either_protocol_and_hides_the_key(
     speaks: Speaks, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("MY_KEY", KEY)
@@ -294,7 +294,7 @@ def test_it_asks_a_server_of_either_protocol_and_the_key_is_nowhere(
 
 
 @pytest.mark.parametrize("options", first(1, [(), ("--quiet",), ("--json",)]))
-def test_a_model_that_fails_is_exit_code_1_with_its_reason_and_a_record(
+def test_failing_model_exits_with_1_a_reason_and_a_record(
     folder: Path, options: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
     with ModelServer(whole(CHAT.error("no such model"), 404)) as server:
@@ -336,9 +336,7 @@ def test_a_limit_is_exit_code_3_and_stands_on_the_record(folder: Path, capsys: p
     assert the_record().limits == {"steps": 1, "repeat_streak": 4, "cost": 500_000, "elapsed": 60_000}
 
 
-def test_a_limit_on_a_cost_that_nobody_tells_is_an_error_and_no_promise(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_cost_limit_with_unknown_cost_is_an_error(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _, told = called(capsys, "explorer", "go", "--model", "script.yaml", "--max-cost", "0.5", "--quiet", code=1)
     assert "UnknownCounter" in told
     assert the_record().n_steps == 1
@@ -381,7 +379,7 @@ def agent_file(path: str, *names: str) -> None:
     Path(path).write_text("".join(f"---\nname: {name}\nsteps: 7\n---\nI am {name} in {path}.\n\n" for name in names))
 
 
-def test_an_agent_is_looked_up_here_then_below_then_among_those_that_come_with_boolab(folder: Path) -> None:
+def test_agent_is_found_here_then_below_then_in_boolab(folder: Path) -> None:
     def prompt(name: str) -> str:
         agent = agent_of(given(agent=name))
         assert agent is not None
@@ -420,7 +418,7 @@ def test_a_bare_model_is_no_agent_until_somebody_sets_it_a_limit() -> None:
     assert changed.budgets.cost == 0.5
 
 
-def test_the_options_win_over_the_agent_s_file_and_what_is_not_given_stays() -> None:
+def test_options_override_the_agent_file_and_others_stay() -> None:
     agent = agent_of(given(agent="debugger", max_steps="none", policy="opencode_3631", temperature=0.3))
     assert agent is not None
     assert (agent.max_steps, agent.tool_budget, agent.doom_loop, agent.temperature) == (None, 40, 2, 0.3)
@@ -442,7 +440,7 @@ def test_a_limit_that_the_policy_does_not_have_is_refused() -> None:
         ("any", "https://api.anthropic.com.example.org/v1", "openai"),
     ],
 )
-def test_the_protocol_follows_from_the_model_s_name_and_its_server(name: str, url: str | None, protocol: str) -> None:
+def test_protocol_follows_from_model_name_and_server(name: str, url: str | None, protocol: str) -> None:
     assert protocol_of(name, url) == protocol
 
 
@@ -469,7 +467,7 @@ def refused(capsys: pytest.CaptureFixture[str], why: str) -> Iterator[None]:
         (["--model", "script.yaml", "--policy", "nonsense"], "nonsense"),
     ],
 )
-def test_what_cannot_work_is_said_before_anything_is_asked_and_leaves_no_file(
+def test_invalid_arguments_are_refused_first_and_leave_no_file(
     arguments: list[str], why: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with refused(capsys, why):
@@ -527,9 +525,7 @@ def test_a_record_is_never_overwritten(folder: Path, capsys: pytest.CaptureFixtu
     assert len(list(Path("runs").iterdir())) == 3
 
 
-def test_a_key_of_an_agents_file_that_is_not_known_is_a_line_on_stderr(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_unknown_key_of_an_agent_file_is_a_line_on_stderr(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("odd.md").write_text("---\nname: odd\nstep: 3\n---\nHello.\n")
     assert main(["run", "odd.md", "go", "--model", "script.yaml", "--quiet"]) == 0
     assert capsys.readouterr().err.startswith("boolab: odd.md:3: agent 'odd': the key 'step' is not known")

@@ -75,7 +75,7 @@ def test_a_status_line_comes_and_goes_without_a_trace(pieces: list[str]) -> None
     assert shown(written(pieces, terminal=True, status="step 1 of 20 and more than fits there")) == plain
 
 
-def test_the_status_line_stands_below_the_text_while_it_is_written() -> None:
+def test_status_line_stays_below_the_text_being_written() -> None:
     sheet = Sheet(io.StringIO(), terminal=True, columns=lambda: 30)
     stream: Any = sheet.stream
     sheet.begin("  1. ", "     ")
@@ -234,7 +234,7 @@ def test_what_breaks_is_told_with_its_reason_and_what_had_come() -> None:
     assert "   !! ModelError: HTTP 503 after 6 characters" in text
 
 
-def test_json_lines_are_the_events_and_the_last_one_names_the_record() -> None:
+def test_json_lines_are_the_events_and_a_final_record() -> None:
     heard: list[Event] = []
     stream = io.StringIO()
     run = told(Lines(stream, io.StringIO()), bl.ScriptedModel(SCRIPT))
@@ -277,7 +277,7 @@ class Patient:
         return Response("Here.")
 
 
-def test_a_retry_is_told_while_it_is_waited_for_and_at_the_same_place_of_the_record() -> None:
+def test_retry_is_shown_while_waiting_and_kept_in_the_record() -> None:
     heard: list[Event] = []
 
     async def hear() -> Run:
@@ -296,7 +296,7 @@ def test_a_retry_is_told_while_it_is_waited_for_and_at_the_same_place_of_the_rec
     assert "     ** attempt 1 failed, again after 1.5 s: HTTP 503" in str(run)
 
 
-def test_a_story_tells_a_retry_before_the_answer_that_it_led_to_and_a_nudge_after_the_step() -> None:
+def test_transcript_shows_retry_before_and_nudge_after_a_step() -> None:
     sheet = Sheet(io.StringIO(), terminal=False)
     story = Transcript(sheet, now=lambda: 0.0)
     story.event(Event(0, "step_start", {"step_number": 1, "started_at": 0}))

@@ -70,9 +70,7 @@ def test_ls_says_that_a_store_is_being_written(file: str, capsys: pytest.Capture
         assert told(capsys, "ls", file).splitlines()[0].endswith(", being written now")
 
 
-def test_show_tells_a_sweep_by_its_number_and_a_run_by_the_beginning_of_its_id(
-    file: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_store_show_takes_a_sweep_number_or_a_run_id_prefix(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     shown = told(capsys, "show", file, "1")
     assert 'tasks: ["look around"]' in shown
     assert shown.splitlines()[-2:] == ["stop reasons:", "  finished  2"]
@@ -106,9 +104,7 @@ def test_export_refuses_other_files_and_sweeps(file: str, tmp_path: Path, capsys
     assert "there is no sweep 7; its sweeps: 1, 2" in told(capsys, "export", file, "runs.jsonl", "--sweep", "7", code=1)
 
 
-def test_prune_removes_what_was_replaced_and_what_was_interrupted(
-    file: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_store_prune_removes_replaced_and_interrupted_runs(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert ids(file, states=("replaced",)) == ["old"]
     shown = told(capsys, "prune", file, "--replaced", "--yes")
     assert shown.startswith(f"{file}: 1 run with 2 steps would be removed\nRemoved; the file has ")

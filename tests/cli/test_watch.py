@@ -48,9 +48,7 @@ def exit_of(given: list[str]) -> int:
         return int(end.code or 0)
 
 
-def test_a_limit_of_the_turn_beside_the_steps_of_the_run_is_explained(
-    log: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_watch_explains_a_turn_limit_beside_the_steps_of_the_run(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     watch = ["watch", str(log.parent), "--max-steps", "9", "--once", "--no-prices"]
     assert main(watch) == 0
     one_turn = capsys.readouterr().out
@@ -149,7 +147,7 @@ def test_text_of_a_log_reaches_no_terminal_raw(tmp_path: Path, capsys: pytest.Ca
     assert not {"\x1b", "\x07", "\u202e"} & set(shown)
 
 
-def test_the_command_of_an_alert_gets_facts_and_never_text_in_its_shell(tmp_path: Path) -> None:
+def test_alert_command_gets_facts_as_variables_not_shell_text(tmp_path: Path) -> None:
     evil = "s1'; touch owned; $(touch owned) #"
     path = tmp_path / "x.jsonl"
     path.write_bytes(b"".join(map(encoded, claude_lines(3, session=evil))))

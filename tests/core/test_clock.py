@@ -29,7 +29,7 @@ def test_a_tiny_virtual_sleep_moves_time_so_that_polling_ends() -> None:
     assert asyncio.run(poll()) == 10
 
 
-def test_a_fork_has_a_deadline_and_its_own_time_and_join_takes_the_latest() -> None:
+def test_fork_has_its_own_time_and_join_takes_the_latest() -> None:
     clock = VirtualClock(100)
     a, b, c = clock.fork(), clock.fork(), clock.fork(timeout=1)
     asyncio.run(a.sleep(0.3))
@@ -41,7 +41,7 @@ def test_a_fork_has_a_deadline_and_its_own_time_and_join_takes_the_latest() -> N
     assert clock.now() == 400
 
 
-def test_real_time_passes_in_all_branches_and_starts_where_it_is_told() -> None:
+def test_wall_clock_is_shared_by_forks_and_starts_as_given() -> None:
     clock = WallClock(start_ms=5000)
     assert clock.fork() is clock
     before = clock.now()

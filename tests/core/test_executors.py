@@ -56,7 +56,7 @@ def test_a_process_that_dies_fails_its_own_piece_alone() -> None:
         assert pool.submit(pieces.worker).result() != killed
 
 
-def test_there_are_never_more_processes_than_were_asked_for_and_none_before_they_are_needed() -> None:
+def test_pool_starts_processes_on_demand_up_to_its_limit() -> None:
     with contextlib.closing(ProcessPool(2)) as pool:
         one = pool.submit(pieces.worker).result()
         assert pool.submit(pieces.worker).result() == one
@@ -68,7 +68,7 @@ def test_there_are_never_more_processes_than_were_asked_for_and_none_before_they
     assert len(threads) == 2
 
 
-def test_what_is_not_done_when_the_pool_is_closed_is_given_up_and_no_process_is_left() -> None:
+def test_closing_the_pool_cancels_open_work_and_ends_processes() -> None:
     with open_pool("processes") as pool:
         busy = pool.submit(pieces.worker).result()
         left = [pool.submit(pieces.wait) for _ in range(2 * pool.size)]
@@ -87,7 +87,7 @@ def test_processes_end_with_a_driver_that_is_killed_even_at_work() -> None:
     assert has_ended(worker)
 
 
-def test_a_script_needs_no_guard_against_running_again_in_its_processes(tmp_path: Path) -> None:
+def test_script_needs_no_main_guard_for_its_processes(tmp_path: Path) -> None:
     path = tmp_path / "script.py"
     path.write_text(SCRIPT)
     env = os.environ | {"PYTHONPATH": str(ROOT)}
@@ -96,7 +96,7 @@ def test_a_script_needs_no_guard_against_running_again_in_its_processes(tmp_path
     assert done.stderr == ""
 
 
-def test_what_a_piece_reads_and_prints_does_not_get_between_the_results(
+def test_input_and_output_of_a_piece_stay_out_of_the_results(
     processes: Pool, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with open_pool("processes") as pool:
@@ -141,7 +141,7 @@ def test_a_piece_that_was_cancelled_before_it_began_is_not_begun(tmp_path: Path)
     assert not (tmp_path / "trace").exists()
 
 
-def test_results_come_in_order_and_pieces_of_the_dead_are_done_again(processes: Pool, tmp_path: Path) -> None:
+def test_results_are_in_order_and_pieces_of_dead_workers_repeat(processes: Pool, tmp_path: Path) -> None:
     traces = [(tmp_path / str(n),) for n in range(3)]
     assert list(in_order(processes, pieces.die_once, traces)) == ["done"] * 3
     assert list(in_order(processes, divmod, ((n, 3) for n in range(50)))) == [divmod(n, 3) for n in range(50)]
@@ -168,7 +168,7 @@ class Counting:
         return future
 
 
-def test_a_piece_that_takes_its_worker_along_every_time_is_given_up() -> None:
+def test_piece_that_kills_its_worker_each_time_is_given_up() -> None:
     pool = Counting()
     pool.dying = ATTEMPTS - 1
     assert list(in_order(pool, divmod, [(1, 2)])) == [(0, 1)]
@@ -256,15 +256,13 @@ def test_the_same_piece_twice_is_done_twice(dask_client: Any, tmp_path: Path) ->
 
 
 @pytest.mark.slow
-def test_a_worker_of_a_cluster_that_dies_is_replaced_and_its_piece_done_again(dask_client: Any, tmp_path: Path) -> None:
+def test_dead_cluster_worker_is_replaced_and_its_piece_repeated(dask_client: Any, tmp_path: Path) -> None:
     with open_pool(dask_client) as pool:
         assert pool.submit(pieces.die_once, tmp_path / "trace").result() == "done"
 
 
 @pytest.mark.slow
-def test_a_piece_that_a_cluster_gives_up_says_that_its_worker_died(
-    dask_client: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_piece_given_up_by_a_cluster_reports_a_dead_worker(dask_client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dask_client.cluster.scheduler, "allowed_failures", 0)
     with (
         open_pool(dask_client) as pool,
@@ -274,14 +272,14 @@ def test_a_piece_that_a_cluster_gives_up_says_that_its_worker_died(
 
 
 @pytest.mark.slow
-def test_what_a_cluster_has_not_done_is_given_up_and_the_client_stays_open(dask_client: Any, tmp_path: Path) -> None:
+def test_open_cluster_work_is_cancelled_and_client_stays_open(dask_client: Any, tmp_path: Path) -> None:
     with open_pool(dask_client) as pool:
         left = pool.submit(divmod, 1, pool.submit(divmod, 7, 2).result()[0])
     assert left.done()
     assert dask_client.status == "running"
 
 
-def test_clients_that_cannot_be_waited_for_are_refused_with_what_would_do(dask_client: Any) -> None:
+def test_unusable_clients_are_refused_with_what_works(dask_client: Any) -> None:
     import distributed
 
     async def ask() -> None:

@@ -50,7 +50,7 @@ def test_input_written_to_the_cache_has_its_own_price(plain: int, written: int, 
     assert cost_of(usage, "claude-opus-4-1", ANTHROPIC, cache_write_tokens=written) == round(dollars)
 
 
-def test_reasoning_is_a_part_of_the_output_and_not_paid_for_twice() -> None:
+def test_reasoning_is_part_of_the_output_and_not_paid_twice() -> None:
     with_reasoning = cost_of(Usage(1000, 500, 0, 400), "o3", OPENAI)
     assert with_reasoning is not None
     assert with_reasoning == cost_of(Usage(1000, 500, 0), "o3", OPENAI)
@@ -70,7 +70,7 @@ def test_reasoning_is_a_part_of_the_output_and_not_paid_for_twice() -> None:
         "http://[",
     ],
 )
-def test_a_server_that_is_no_known_provider_has_no_price_whatever_it_calls_its_model(base_url: str) -> None:
+def test_unknown_provider_has_no_price_for_any_model_name(base_url: str) -> None:
     assert cost_of(Usage(1000, 100, 0), "gpt-4o", OPENAI) is not None
     assert cost_of(Usage(1000, 100, 0), "gpt-4o", base_url) is None
 
@@ -89,14 +89,14 @@ def test_an_unknown_or_impossible_number_of_tokens_is_no_cost(usage: Usage) -> N
     assert cost_of(usage, "gpt-4o", OPENAI) is None
 
 
-def test_an_unknown_number_of_cached_tokens_does_not_matter_where_they_cost_the_same() -> None:
+def test_unknown_cached_tokens_are_fine_if_they_cost_the_same() -> None:
     price = table("openai", "gpt-4-turbo")
     assert price.cache_read_mtok is None
     expected = round(flat(price.input_mtok) * 1000 + flat(price.output_mtok) * 100)
     assert cost_of(Usage(1000, 100), "gpt-4-turbo", OPENAI) == expected
 
 
-def test_an_unknown_number_of_tokens_written_to_the_cache_is_no_cost() -> None:
+def test_unknown_tokens_written_to_the_cache_give_no_cost() -> None:
     assert cost_of(Usage(1000, 100, 0), "claude-opus-4-1", ANTHROPIC, cache_write_tokens=None) is None
 
 
@@ -123,7 +123,7 @@ def test_prices_never_touch_the_network(monkeypatch: pytest.MonkeyPatch) -> None
     assert cost_of(Usage(1000, 100, 0), "gpt-4o", OPENAI) is not None
 
 
-def test_the_package_is_imported_with_the_first_price_and_not_for_local_servers() -> None:
+def test_price_package_is_not_imported_for_local_servers() -> None:
     code = (
         "import sys; from boolab.core import prices; from boolab.core.types import Usage\n"
         "prices.require()\n"
@@ -135,7 +135,7 @@ def test_the_package_is_imported_with_the_first_price_and_not_for_local_servers(
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
-def test_without_the_package_nothing_is_priced_and_who_insists_is_told_what_to_install(
+def test_without_genai_prices_cost_is_none_and_require_raises(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(prices, "find_spec", lambda name: None)

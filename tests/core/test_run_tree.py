@@ -34,7 +34,7 @@ def lead_with_scouts() -> Run:
     return bl.run_sync(bl.Agent("lead", tools=(look, bl.task_tool(scout))), "Find it", model=script)
 
 
-def test_a_live_run_says_at_which_of_its_steps_each_subagent_was_started() -> None:
+def test_live_run_records_the_start_step_of_each_subagent() -> None:
     run = lead_with_scouts()
     assert [(start.step, start.agent) for start in starts_of(run)] == [(2, "scout"), (3, "scout"), (3, "scout")]
     assert [start.run_id for start in starts_of(run)] == [child.run_id for child in run.subagents]
@@ -56,7 +56,7 @@ def test_a_store_still_says_it(tmp_path: Path) -> None:
     assert parent_steps([lead]) == {child.run_id: step for child, step in zip(scouts, (2, 3, 3), strict=True)}
 
 
-def test_a_branch_has_no_parent_and_shares_the_subagents_of_the_steps_that_it_keeps() -> None:
+def test_branch_has_no_parent_and_shares_the_kept_subagents() -> None:
     run = lead_with_scouts()
     other = asyncio.run(bl.branch(run, 2, model=bl.ScriptedModel(["Enough."])))
     assert other.parent_run_id is None
@@ -76,18 +76,18 @@ def test_a_subagent_that_is_not_on_record_is_missing() -> None:
     assert kin == Kin([-1, 0], [0, 2], [Call(0, 2, 1)], [Missing(0, 3, "scout"), Missing(0, 3, "scout")])
 
 
-def test_a_child_that_its_parent_does_not_name_was_started_at_a_step_that_is_not_known() -> None:
+def test_child_that_its_parent_does_not_name_has_no_start_step() -> None:
     kin = kin_of(["lead", "scout", "orphan"], [None, "lead", "elsewhere"], {0: [Start(None, None)]})
     assert kin == Kin([-1, 0, -1], [0, 0, 0], [Call(0, 0, 1)], [Missing(0, 0, "")])
 
 
-def test_of_copies_of_a_family_each_child_belongs_to_the_copy_that_it_follows() -> None:
+def test_child_of_a_copied_family_belongs_to_the_preceding_copy() -> None:
     started = [Start(1, "scout")]
     kin = kin_of(["lead", "scout", "lead", "scout"], [None, "lead", None, "lead"], {0: started, 2: started})
     assert (kin.parent, kin.missing) == ([-1, 0, -1, 2], [])
 
 
-def test_the_one_that_says_it_started_a_run_is_its_parent_even_if_the_run_names_the_root() -> None:
+def test_run_that_names_its_child_is_the_parent_despite_root_id() -> None:
     ids, parents = ["root", "middle", "leaf"], [None, "root", "root"]
     kin = kin_of(ids, parents, {0: [Start(1, "middle")], 1: [Start(2, "leaf")]})
     assert (kin.parent, kin.step) == ([-1, 0, 1], [0, 1, 2])
@@ -113,7 +113,7 @@ def test_a_family_is_one_cluster_the_roots_task() -> None:
     assert units_of(runs[1:])["cluster"].tolist() == [runs[0].run_id] * 3, "siblings without their parent"
 
 
-def test_the_runs_of_an_agent_in_a_family_are_one_unit_with_the_familys_success() -> None:
+def test_agent_runs_in_a_family_share_the_success_of_the_family() -> None:
     first, second = (lead_with_scouts() for _ in range(2))
     labelled = bl.label(bl.with_subagents([first, second]), {first.run_id: True, second.run_id: False})
     ledger = ledger_of(labelled, scope="run").kept()
@@ -138,7 +138,7 @@ def test_a_units_peak_is_that_of_its_longest_run() -> None:
     assert units.peak("steps").tolist() == [2, 4, 4]
 
 
-def test_of_a_session_of_many_turns_a_subagent_belongs_to_the_turn_that_called_it() -> None:
+def test_subagent_in_a_session_belongs_to_the_turn_that_calls_it() -> None:
     run = lead_with_scouts()
     turns = [replace_turn(step, 1 if step.index <= 2 else 2) for step in run.steps]
     members = bl.with_subagents(replace(run, steps=tuple(turns)))

@@ -109,7 +109,7 @@ def prepare(variant, runs, steps, add):
         ("no end", "ended with"),
     ],
 )
-def test_an_adapter_that_does_not_do_the_work_is_a_row_that_says_so(variant: str, why: str, tmp_path: Path) -> None:
+def test_adapter_that_skips_the_work_is_a_row_with_the_reason(variant: str, why: str, tmp_path: Path) -> None:
     for script in ("work.py", "bare.py"):
         (tmp_path / script).write_bytes((WORK.parent / script).read_bytes())
     (tmp_path / "lazy_peer.py").write_text(LAZY)
@@ -130,7 +130,7 @@ def test_quartiles_lie_around_the_median_of_what_was_measured() -> None:
     assert spread([7.0]) == (7.0, 7.0, 7.0)
 
 
-def test_growth_is_that_of_the_ratios_and_the_peak_that_of_the_longest_runs() -> None:
+def test_growth_is_of_ratios_and_peak_is_of_the_longest_runs() -> None:
     found = figures(MEASURED["rows"]["fast"]["samples"], [50, 800])
     assert found is not None
     assert found.ratio == {50: (3.0, 2.5, 3.5), 800: (6.0, 6.0, 6.0)}
@@ -141,7 +141,7 @@ def test_growth_is_that_of_the_ratios_and_the_peak_that_of_the_longest_runs() ->
     assert figures({}, [50, 800]) is None
 
 
-def test_the_table_has_a_figure_where_one_was_measured_and_says_why_elsewhere() -> None:
+def test_cost_table_has_measured_figures_and_reasons_elsewhere() -> None:
     head, _, fast, late, never = cells(cost_table(MEASURED))
     assert len({len(head), len(fast), len(late), len(never)}) == 1
     told = dict(zip(head, fast, strict=True))
@@ -152,7 +152,7 @@ def test_the_table_has_a_figure_where_one_was_measured_and_says_why_elsewhere() 
     assert "fails | late at S=800: RecursionError" in failures(MEASURED)
 
 
-def test_the_table_of_limits_says_how_exact_they_are_and_what_they_leave() -> None:
+def test_limit_table_says_how_exact_limits_are_and_what_is_left() -> None:
     head, _, line = cells(limit_table(MEASURED))
     told = dict(zip(head, line, strict=True))
     assert (told["default"], told["model calls"], told["tools run"]) == ("-", "10 + 1 without tools", "9")
@@ -160,7 +160,7 @@ def test_the_table_of_limits_says_how_exact_they_are_and_what_they_leave() -> No
     assert told["left"] == "the exception: 0 and 0; the memory: 10 and 9"
 
 
-def test_the_chart_has_a_line_for_each_row_that_was_measured_and_a_marker_for_each_length(tmp_path: Path) -> None:
+def test_peer_chart_has_a_row_per_tool_and_a_marker_per_length(tmp_path: Path) -> None:
     ax = draw(MEASURED, Figure().add_subplot())
     assert [label.get_text() for label in ax.get_yticklabels()] == ["fast", "fails | late"]
     assert ax.get_xscale() == "log"
@@ -170,7 +170,7 @@ def test_the_chart_has_a_line_for_each_row_that_was_measured_and_a_marker_for_ea
     assert (tmp_path / "chart.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_the_page_holds_both_tables_the_failures_and_what_each_package_does() -> None:
+def test_page_holds_both_tables_failures_and_package_notes() -> None:
     written = page(MEASURED, "pictures/peers.png")
     assert cost_table(MEASURED) in written
     assert limit_table(MEASURED) in written

@@ -99,7 +99,7 @@ def test_a_detector_is_a_class_that_stops_live_as_offline() -> None:
     assert table["stop_step"].tolist() == [4]
 
 
-def test_the_values_of_an_event_stay_out_of_facts_until_they_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_event_values_stay_out_of_facts_until_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     run = run_of(bl.max_steps(2))
     event = Event(0, "toy", {"count": 3, "words": WORDS, "after_step": 1})
     run = replace(run, events=(event,))

@@ -5,7 +5,7 @@ from boolab.harnesses.registry import TARGETS
 from tests.docs import exports_page
 
 
-def test_the_tables_in_the_documentation_are_those_of_the_targets() -> None:
+def test_documented_tables_are_those_of_the_export_targets() -> None:
     assert exports_page.written() == exports_page.tables(), "run: python -m tests.docs.exports_page"
 
 

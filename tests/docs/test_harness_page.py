@@ -4,7 +4,7 @@ import boolab as bl
 from tests.docs import harness_page
 
 
-def test_the_tables_in_the_documentation_are_those_of_the_presets() -> None:
+def test_documented_tables_are_those_of_the_presets() -> None:
     assert harness_page.written() == harness_page.tables(), "run: make harnesses"
 
 

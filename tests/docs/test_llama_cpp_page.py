@@ -81,7 +81,7 @@ def test_the_code_of_the_page_runs_and_ends_as_it_says(
     assert [step.response.usage for step in names["run"].steps] == [UNKNOWN_USAGE] * 3
 
 
-def test_what_the_page_forces_reaches_the_server_until_the_wrap_up(names: dict[str, Any]) -> None:
+def test_forced_tool_choice_reaches_the_server_until_the_wrap_up(names: dict[str, Any]) -> None:
     with ModelServer(reply=said_anew) as server:
         evaluate(CELLS[0].replace(URL, server.url), names)
     *steps, wrap_up = [asked.json for asked in server.asked]
@@ -93,7 +93,7 @@ def test_what_the_page_forces_reaches_the_server_until_the_wrap_up(names: dict[s
 
 
 @pytest.mark.slow
-def test_the_trial_of_the_page_gives_what_it_says_on_what_the_server_answered(
+def test_trial_of_the_page_reproduces_its_printed_results(
     names: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)

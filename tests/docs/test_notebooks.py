@@ -67,7 +67,7 @@ def test_outputs_are_stripped(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", BY_NUMBER.values(), ids=lambda path: path.stem)
-def test_no_cell_has_more_than_15_lines_and_all_fit_beside_the_file_browser(path: Path) -> None:
+def test_notebook_cells_have_at_most_15_lines_of_88_characters(path: Path) -> None:
     cells = [cell.splitlines() for cell in sources(path)]
     assert [lines for lines in cells if len(lines) > 15] == []
     assert [line for lines in cells for line in lines if len(line) > 88] == []
@@ -88,7 +88,7 @@ def test_amounts_of_dollars_are_not_read_as_a_formula(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", BY_NUMBER.values(), ids=lambda path: path.stem)
-def test_a_title_asks_a_question_or_says_what_to_learn_and_the_first_code_follows(path: Path) -> None:
+def test_notebook_title_asks_or_teaches_and_code_follows(path: Path) -> None:
     first, second, *_ = json.loads(path.read_text(encoding="utf-8"))["cells"]
     title = "".join(first["source"]).splitlines()[0]
     assert (first["cell_type"], second["cell_type"]) == ("markdown", "code")
@@ -96,7 +96,7 @@ def test_a_title_asks_a_question_or_says_what_to_learn_and_the_first_code_follow
 
 
 @pytest.mark.slow
-def test_01_answers_first_and_shows_a_failure_that_the_answer_stops() -> None:
+def test_notebook_01_answers_first_and_shows_a_stopped_failure() -> None:
     extra = (
         "from boolab.widgets.replay.what_if_marks import marks_of_each\n"
         "stops = marks_of_each([longest], [], [bl.max_steps(cap)])[0]\n"
@@ -183,7 +183,7 @@ print(loops["greps run"].max() <= 10, f"Caps stop at {caps.min()} to {caps.max()
 
 
 @pytest.mark.slow
-def test_02_answers_first_and_shows_what_each_harness_makes_of_the_same_scripts() -> None:
+def test_notebook_02_shows_what_each_harness_does_with_a_script() -> None:
     notebook = execute(BY_NUMBER["02"], HARNESSES)
     found, ceiling, caps = notebook.cells[-1].outputs[0]["text"].strip().splitlines()
     assert found == "['finished', '2', '2'] 3 [3, 10, 364] [(3, 2), (4, 3), (4, 3), (1, 1)] [3, 5, 5]"
@@ -216,7 +216,7 @@ print(
 
 
 @pytest.mark.slow
-def test_04_shows_the_three_failures_and_what_each_technique_buys() -> None:
+def test_notebook_04_shows_three_failures_and_gains_by_technique() -> None:
     notebook = execute(BY_NUMBER["04"], BUILT)
     ended, bought = "".join(out["text"] for out in notebook.cells[-1].outputs).strip().splitlines()
     assert ended == (
@@ -240,7 +240,7 @@ print(f"the plain stop above saves {1 - left['cost_usd'].loc[('Gemini 2.5 Pro', 
 
 
 @pytest.mark.slow
-def test_09_keeps_more_where_the_agent_reacts_and_saves_nothing_by_extensions_where_it_does_not() -> None:
+def test_notebook_09_shows_kept_successes_and_quotes_its_figures() -> None:
     notebook = execute(BY_NUMBER["09"], REMINDED)
     found, quoted = notebook.cells[-1].outputs[0]["text"].strip().splitlines()
     assert found == "True True {'0 (0 to 0)'} [68, 40, 72] [11, 17, 28]"
@@ -263,7 +263,7 @@ print(
 
 
 @pytest.mark.slow
-def test_10_says_that_it_is_open_and_finds_by_branches_what_the_record_knows() -> None:
+def test_notebook_10_branches_find_what_the_record_shows() -> None:
     notebook = execute(BY_NUMBER["10"], TRIED)
     assert "the outcome of 272 runs is open" in first_output(notebook)
     assert notebook.cells[-1].outputs[0]["text"].strip() == (
@@ -282,7 +282,7 @@ print(
 
 
 @pytest.mark.slow
-def test_06_compares_two_mocks_and_a_model_of_ones_own_and_shows_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_notebook_06_compares_mocks_and_own_model_without_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
     key = "sk-canary-of-the-notebook"
     monkeypatch.setenv("KEY_OF_MINE", key)
     found = Said("I would have to look.")
@@ -308,7 +308,7 @@ print(
 
 
 @pytest.mark.slow
-def test_07_answers_first_and_goes_on_where_it_was_interrupted_to_a_setting_that_holds_on_other_tasks() -> None:
+def test_notebook_07_resumes_a_sweep_and_checks_on_other_tasks() -> None:
     notebook = execute(BY_NUMBER["07"], SWEPT)
     assert "step cap of 48" in first_output(notebook)
     assert (
@@ -335,7 +335,7 @@ print(
 
 
 @pytest.mark.slow
-def test_08_finds_by_eye_that_a_threshold_cuts_polls_and_shows_what_becomes_of_them_if_exempt(
+def test_notebook_08_shows_cut_polls_and_effect_of_exemption(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv("BOOLAB_LOGS", raising=False)

@@ -91,9 +91,7 @@ def names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str,
 @pytest.mark.filterwarnings("ignore:FigureCanvasAgg is non-interactive")
 @pytest.mark.filterwarnings("ignore:More than 20 figures")  # the gallery draws all of them
 @pytest.mark.parametrize("name", TO_RUN)
-def test_every_block_of_the_page_runs_and_prints_what_the_page_says(
-    name: str, tmp_path: Path, names: dict[str, Any]
-) -> None:
+def test_every_block_of_the_page_runs_and_prints_as_written(name: str, tmp_path: Path, names: dict[str, Any]) -> None:
     if URL in PAGES[name]:
         with ModelServer(reply=said) as server:
             assert list(run_page(name, tmp_path, names, {URL: server.url})) == []

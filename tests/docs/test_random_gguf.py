@@ -18,7 +18,7 @@ def test_all_weights_fit_into_less_than_a_megabyte() -> None:
     assert 100_000 < sum(tensor.nbytes for tensor in weights(0).values()) < 900_000
 
 
-def test_a_seed_gives_the_same_weights_each_time_and_another_seed_others() -> None:
+def test_seed_gives_the_same_weights_and_another_seed_others() -> None:
     first, again, other = weights(7), weights(7), weights(8)
     assert first.keys() == again.keys() == other.keys()
     assert all(np.array_equal(first[name], again[name]) for name in first)
@@ -33,7 +33,7 @@ def test_every_byte_and_every_printable_letter_has_one_token() -> None:
 
 
 @given(st.integers(0, 2**32))
-def test_only_printable_tokens_and_the_end_of_a_turn_have_logits_of_their_own(seed: int) -> None:
+def test_only_printable_and_end_tokens_have_their_own_logits(seed: int) -> None:
     rows = np.atleast_1d(weights(seed)["output.weight"].any(axis=1))
     for token, is_likely in zip(vocabulary(), rows, strict=True):
         assert is_likely == (token.text == END or not re.fullmatch(r"<.+>", token.text))
@@ -52,7 +52,7 @@ def test_without_the_package_gguf_it_says_what_to_install(tmp_path: Path) -> Non
     assert "pip install gguf" in done.stderr
 
 
-def test_the_chat_template_shows_tools_calls_and_results_in_turns_of_their_own() -> None:
+def test_chat_template_puts_tools_calls_and_results_in_turns() -> None:
     template = jinja2.Environment(trim_blocks=True, lstrip_blocks=True, autoescape=False).from_string(CHAT_TEMPLATE)  # noqa: S701 - no HTML
     prompt = template.render(
         tools=[{"type": "function", "function": {"name": "add"}}],

@@ -27,7 +27,7 @@ def test_it_is_short() -> None:
     assert len(README.split()) <= MAX_WORDS
 
 
-def test_a_new_user_finds_the_question_the_command_and_the_answer_on_the_first_screen() -> None:
+def test_readme_starts_with_question_command_and_answer() -> None:
     top = "\n".join(README.splitlines()[:40])
     for what in (
         "Which step cap",

@@ -100,7 +100,7 @@ def test_a_call_that_was_dropped_is_not_fed_since_it_never_ran() -> None:
     assert fed(dropped)["steps"][0]["calls"] == []
 
 
-def test_an_agent_is_its_set_model_and_settings_and_not_what_its_data_set_is_about() -> None:
+def test_group_of_a_run_is_its_set_model_and_own_settings() -> None:
     own: dict[str, Any] = {"set": "s", "ended_by": "agent", "prompt": "react"}
     assert group_of(replace(run("a", 1), settings=own)) == "s/m/react"
     assert group_of(run("a", 1)) == group_of(run("b", 2)) == "s/m"
@@ -115,14 +115,14 @@ def test_runs_to_learn_from_have_no_results_and_all_else(tmp_path: Path) -> None
     assert [json.loads(line) for line in write([bare], tmp_path / "a").read_text().splitlines()] == [bare]
 
 
-def test_a_guard_sees_one_step_at_a_time_and_none_after_it_stopped(stand_in: Path) -> None:
+def test_guard_sees_one_step_at_a_time_and_none_after_its_stop(stand_in: Path) -> None:
     runs = [fed(run("short", 2)), fed(run("long", 7, success=False))]
     version, stops = replay(PYTHON, stand_in, [Part([fed(run("past", 4))], runs)])
     assert stops == {"short": None, "long": 5}
     assert re.fullmatch(r"\d+\..*", version)
 
 
-def test_each_split_is_watched_by_what_learned_from_its_own_training_runs(stand_in: Path) -> None:
+def test_each_split_is_judged_by_its_own_training_runs(stand_in: Path) -> None:
     past = [Part([fed(run("p", n))], [fed(run(f"watched {n}", 9))]) for n in (2, 5)]
     assert replay(PYTHON, stand_in, past)[1] == {"watched 2": 3, "watched 5": 6}
 
@@ -134,7 +134,7 @@ def test_an_adapter_that_fails_is_skipped_with_its_reason(tmp_path: Path) -> Non
         replay(PYTHON, broken, [Part([], [fed(run("a", 1))])])
 
 
-def test_a_list_of_stops_has_a_row_for_each_run_and_a_track_where_stops_depend_on_it(tmp_path: Path) -> None:
+def test_stops_file_has_a_row_per_run_and_a_track_if_needed(tmp_path: Path) -> None:
     save(["a", "b"], {"": {"a": 3, "b": None}}, tmp_path / "fixed.csv")
     assert (tmp_path / "fixed.csv").read_text() == "run_id,stop_step\na,3\nb,\n"
     save(["a", "b"], {"within": {"a": 3}, "set": {"b": 2}}, tmp_path / "learned.csv")
@@ -156,7 +156,7 @@ def test_each_package_is_pinned_and_has_an_adapter(entry: Any) -> None:
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.package)
-def test_each_package_is_judged_on_the_shipped_atlas_and_the_page_has_what_was_found(entry: Any) -> None:
+def test_each_package_is_judged_on_the_shipped_atlas_and_listed(entry: Any) -> None:
     submission = submission_of(entry)
     shipped = {line.split()[1]: line.split()[0] for line in SUMS.read_text(encoding="utf-8").splitlines()}
     assert submission.data.files == {name: digest for name, digest in shipped.items() if ".jsonl" in name}
@@ -168,7 +168,7 @@ def test_each_package_is_judged_on_the_shipped_atlas_and_the_page_has_what_was_f
     assert with_table(page) == page, "run: make stop-peers"
 
 
-def test_a_list_of_stops_is_entered_with_all_that_is_not_a_default_of_its_package(tmp_path: Path) -> None:
+def test_stops_entry_describes_its_package_and_changed_defaults(tmp_path: Path) -> None:
     [entry] = [one for one in ENTRIES if one.package == "agent-watchdog"]
     save(["a"], {"": {"a": 1}}, tmp_path / "stops.csv")
     about = entered(entry, tmp_path / "stops.csv").about

@@ -15,7 +15,7 @@ pytestmark = [
 
 
 @pytest.mark.slow
-def test_every_sentence_table_and_figure_of_the_page_is_what_the_notebook_gives() -> None:
+def test_study_page_has_the_text_and_figures_of_its_notebook() -> None:
     allow_ten_minutes()
     page = study_page.page_of(execute(study_page.NOTEBOOK))
     assert page.text == study_page.PAGE.read_text(encoding="utf-8"), "run: make study"

@@ -32,7 +32,7 @@ def words(path: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("name", OLD)
-def test_a_word_of_the_list_is_found_with_its_place_and_what_to_write(tmp_path: Path, name: str) -> None:
+def test_listed_word_is_found_with_its_place_and_replacement(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     path.write_text(f"\n{OLD[name]}\n")
     done = words(path)
@@ -48,7 +48,7 @@ def test_the_words_in_their_place_are_none_of_the_list(tmp_path: Path, name: str
 
 
 @pytest.mark.parametrize(("path", "text"), PROSE)
-def test_a_verb_of_the_dialect_is_found_in_prose_and_nowhere_else(path: str, text: str) -> None:
+def test_dialect_verb_is_found_in_prose_and_nowhere_else(path: str, text: str) -> None:
     script = runpy.run_path(str(ROOT / ".ci/words"))
     assert script["found_in"](path, text)
     assert not script["found_in"](f"tests/{path}", text)

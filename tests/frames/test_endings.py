@@ -65,7 +65,7 @@ def test_a_step_with_an_error_at_the_end_is_no_success() -> None:
     assert both(replace(run, steps=(run.steps[0]._replace(error="broke off"),))) == (True, False)
 
 
-def test_a_synthesis_is_the_answer_whatever_the_last_response_was() -> None:
+def test_synthesis_is_the_answer_whatever_the_last_response() -> None:
     run = play([CALLS, {**CALLS, "finish_reason": "length"}])
     written = replace(run, stop=Stop("synthesis", 1), synthesis="All done.")
     assert both(written) == (True, True)
@@ -86,7 +86,7 @@ def turns(*responses: Response, stop: str = "finished") -> Run:
     return Run(run_id="r", agent="", model="", policy="", task="", stop=Stop(stop, 0), steps=made)  # type: ignore[arg-type]
 
 
-def test_a_turn_that_another_follows_succeeds_by_its_own_last_step() -> None:
+def test_earlier_turn_succeeds_by_its_own_last_step() -> None:
     calls = Response(tool_calls=(ToolCall("c", "look", "{}"),), finish_reason="tool_calls")
     run = turns(Response("Hi.", finish_reason="stop"), calls, Response("The", finish_reason="length"), Response("Bye."))
     assert [turn_proxy_success(run, [step]) for step in run.steps] == [True, False, False, True]
@@ -102,7 +102,7 @@ def test_the_last_turn_succeeds_as_its_run_does() -> None:
     assert [turn_proxy_success(aborted, [step]) for step in aborted.steps] == [True, False]
 
 
-def test_finished_with_calls_that_were_never_executed_is_told_of_runs_that_say_that_they_finished() -> None:
+def test_finished_unexecuted_needs_a_finish_with_open_calls() -> None:
     silent = play([CALLS, {**CALLS, "finish_reason": "stop"}, "never"], policy="naive")
     assert finished_unexecuted(silent)
     assert not finished_unexecuted(play(steps("A B")))

@@ -51,7 +51,7 @@ def test_columns_and_dtypes_are_the_same_for_any_number_of_runs(table: str, runs
     assert [str(d) for d in frame.dtypes] == [c.dtype.replace("string[python]", "string") for c in columns]
 
 
-def test_frames_take_a_run_a_list_or_any_iterable_and_nothing_else() -> None:
+def test_tables_accept_a_run_or_iterable_and_nothing_else() -> None:
     assert len(runs_df(SOME)) == len(runs_df([SOME])) == len(runs_df(r for r in [SOME])) == 1
     assert len(steps_df([SOME, SOME])) == 4
     with pytest.raises(TypeError, match="expected a Run or runs, not int"):
@@ -83,7 +83,7 @@ def test_one_unknown_amount_makes_a_total_unknown() -> None:
     assert (row["input_tokens"], row["output_tokens"]) == (10, pd.NA)
 
 
-def test_an_unknown_error_status_makes_the_count_of_errors_unknown() -> None:
+def test_unknown_error_status_makes_the_error_count_unknown() -> None:
     response = Response("", (ToolCall("1", "t", "{}"), ToolCall("2", "t", "{}")))
     results = (ToolResult("1", "x", None), ToolResult("2", "x", is_error=True))
     run = replace(SOME, steps=(Step(1, 1, None, None, None, response, results),))
@@ -137,7 +137,7 @@ def test_what_nothing_limits_has_nothing_left_to_tell() -> None:
     assert steps_df(play(["x"], max_steps=0))["steps_left"].tolist() == [0]
 
 
-def test_the_streak_is_counted_by_the_identity_of_the_runs_own_detector() -> None:
+def test_repeat_streak_uses_the_identity_of_the_detector() -> None:
     flip = [{"tool_calls": [{"name": "look", "arguments": a}]} for a in ('{"a":1,"b":2}', '{"b":2,"a":1}')]
     assert steps_df(play([*flip, "end"]))["repeat_streak"].tolist() == [0, 1, 1]
     assert steps_df(play([*flip, "end"], stop=doom_loop(9)))["repeat_streak"].tolist() == [0, 1, 2]
@@ -211,7 +211,7 @@ def test_frames_survive_a_concat_with_an_empty_one() -> None:
         assert both.dtypes.tolist() == make([SOME]).dtypes.tolist()
 
 
-def test_an_agent_a_model_and_a_task_that_nobody_named_are_unknown() -> None:
+def test_unnamed_agent_model_and_task_are_unknown() -> None:
     run = replace(play(distinct(1)), agent="", model="", task="")
     assert runs_df(run)[["agent", "model", "task"]].isna().all(axis=None)
 
@@ -225,14 +225,14 @@ def test_the_providers_own_finish_word_stands_beside_boolabs() -> None:
 @pytest.mark.parametrize(
     "settings", [{"x": "a\ud800"}, {"k\ud800": 1}, {"k\udfff": "v\ud800"}, {"x": 1, "y": "\udfff"}]
 )
-def test_settings_that_hold_half_a_surrogate_are_tabled_counted_and_judged(settings: Mapping[str, Any]) -> None:
+def test_settings_with_half_a_surrogate_are_evaluated(settings: Mapping[str, Any]) -> None:
     runs = [replace(play(distinct(3)), run_id=f"{n}", settings=settings, success=True) for n in range(3)]
     assert [name.encode() for name in runs_df(runs).columns][-1] in (b"x", b"k?", b"y")
     assert bl.counterfactual(runs, grid={"max_steps": [2, None]}, progress=False)["stop_reason"].notna().sum() == 6
     assert bl.recommend(runs).setting is not None
 
 
-def test_an_integer_that_no_column_holds_is_na_and_a_setting_text() -> None:
+def test_integer_beyond_int64_is_na_as_seed_and_text_as_setting() -> None:
     """Found by fuzzing: a seed may have any number of digits, and so may a setting."""
     runs = [replace(play(distinct(1)), seed=2**70), replace(play(distinct(1), seed=3), settings={"a": 2**70, "b": 7})]
     rows = runs_df(runs)
@@ -272,7 +272,7 @@ def test_finish_reasons_are_held_against_calls_both_ways() -> None:
     assert [str(kind) for kind in frame.dtypes] == ["string"] * 4 + ["Int64"] * 7
 
 
-def test_finish_reasons_of_nothing_are_an_empty_table_with_its_columns() -> None:
+def test_finish_reasons_of_no_runs_are_an_empty_typed_table() -> None:
     frame = bl.finish_reasons_df([])
     assert frame.empty
     assert [str(kind) for kind in frame.dtypes] == [

@@ -39,7 +39,7 @@ def budgeted(n: int, batch: Any) -> bl.Policy:
         ("cut", [["ran"] * 2, ["ran", "dropped"]], ("tool_budget", 2, 3, 4)),
     ],
 )
-def test_a_batch_that_crosses_the_budget_is_completed_rejected_or_cut(
+def test_batch_beyond_the_budget_is_completed_rejected_or_cut(
     batch: str, fates: list[list[str]], stop: tuple[str, int, int, int]
 ) -> None:
     run = play(budgeted(3, batch), "TT TT TT X").run
@@ -50,9 +50,7 @@ def test_a_batch_that_crosses_the_budget_is_completed_rejected_or_cut(
 @pytest.mark.parametrize(
     ("batch", "reason"), [("overshoot", "tool_budget"), ("reject", "finished"), ("cut", "finished")]
 )
-def test_a_budget_that_is_met_exactly_leaves_the_final_text_unless_it_is_asked_before_it(
-    batch: str, reason: str
-) -> None:
+def test_batch_mode_decides_if_final_text_follows_a_met_budget(batch: str, reason: str) -> None:
     assert play(budgeted(4, batch), "TT TT X").run.stop_reason == reason
 
 
@@ -68,7 +66,7 @@ def test_a_budget_that_is_met_exactly_leaves_the_final_text_unless_it_is_asked_b
         ("unchecked", "unchecked", 100, (50, 50)),
     ],
 )
-def test_a_spend_limit_is_reached_or_exceeded_before_the_request_or_after_the_response(
+def test_token_budget_is_checked_before_or_after_each_request(
     before: Any, after: Any, tokens: int, spent: tuple[int, int]
 ) -> None:
     policy = PLAIN.vary(budgets={"tokens": tokens, "before": before, "after": after})
@@ -81,7 +79,7 @@ def test_money_and_time_are_limits_of_a_policy_too() -> None:
     assert play(PLAIN.vary(budgets={"seconds": 0.5}), "T " * 9, latency_ms=200).run.stop[:2] == ("time_budget", 3)
 
 
-def test_the_order_gives_the_reason_and_the_others_stand_beside_it() -> None:
+def test_first_limit_in_order_is_the_reason_others_are_listed() -> None:
     policy = PLAIN.vary(cap={"max_steps": 3}, budgets={"tokens": 300, "cost": 0.003})
     for order in (("max_steps", "token_budget", "cost_budget"), ("cost_budget", "max_steps", "token_budget")):
         stop = play(policy.vary(order=order), "T " * 9).run.stop
@@ -90,7 +88,7 @@ def test_the_order_gives_the_reason_and_the_others_stand_beside_it() -> None:
         assert [stop.reason, *stop.also_fired] == reasons
 
 
-def test_unknown_tokens_never_reach_a_budget_unless_the_policy_takes_them_for_an_error() -> None:
+def test_unknown_tokens_reach_no_budget_unless_policy_says_error() -> None:
     silent = [
         bl.models.Response("", (bl.models.ToolCall(f"c{i}", "work", f'{{"what": "{i}"}}'),), "tool_calls")
         for i in range(9)
@@ -111,9 +109,7 @@ def test_unknown_tokens_never_reach_a_budget_unless_the_policy_takes_them_for_an
         ("exactly_one", ["dropped", "dropped", "dropped"]),
     ],
 )
-def test_calls_of_one_message_run_in_parallel_in_sequence_the_first_only_or_not_at_all(
-    execution: Any, fates: list[str]
-) -> None:
+def test_execution_mode_decides_which_calls_of_a_batch_run(execution: Any, fates: list[str]) -> None:
     assert calls(play(PLAIN.vary(execution={"calls": execution}), "TTT X").run)[0] == fates
 
 
@@ -149,7 +145,7 @@ def test_calls_in_sequence_begin_when_the_one_before_has_ended() -> None:
         ("alone", "D", True, ["ran"]),
     ],
 )
-def test_a_finishing_tool_ends_its_turn_after_its_batch_at_once_or_only_alone(
+def test_finishing_tool_ends_its_turn_according_to_batch_mode(
     batch: Any, pattern: str, ends: bool, fates: list[str]
 ) -> None:
     policy = PLAIN.vary(finish={"tools": ("submit",), "batch": batch}, execution={"calls": "sequence"})
@@ -190,9 +186,7 @@ def test_a_tool_s_exception_is_told_or_ends_the_run(failures: Any, error: type[E
 @pytest.mark.parametrize(
     ("unknown", "fates", "n_steps"), [("reported", "refused", 2), ("fatal", "dropped", 1), ("rejected", "dropped", 2)]
 )
-def test_an_unknown_tool_is_told_ends_the_run_or_has_its_response_rejected(
-    unknown: Any, fates: str, n_steps: int
-) -> None:
+def test_unknown_tool_is_reported_fatal_or_rejected_by_policy(unknown: Any, fates: str, n_steps: int) -> None:
     items = [bl.models.Response("", (bl.models.ToolCall("1", "nobody", "{}"),), "tool_calls"), said("Done.", "stop")]
     run = play(PLAIN.vary(execution={"unknown_tools": unknown}), items).run
     assert (calls(run)[0], run.n_steps) == ([fates], n_steps)
@@ -200,7 +194,7 @@ def test_an_unknown_tool_is_told_ends_the_run_or_has_its_response_rejected(
 
 
 @pytest.mark.parametrize(("idle", "told"), [("prompt", 1), ("again", 0)])
-def test_a_text_that_does_not_finish_is_answered_with_a_prompt_or_not_at_all(idle: Any, told: int) -> None:
+def test_idle_text_is_answered_with_a_prompt_or_not_by_policy(idle: Any, told: int) -> None:
     policy = PLAIN.vary(finish={"conditions": (), "tools": ("submit",), "idle": idle})
     played = play(policy, "X D")
     assert len(played.run.inputs) == told
@@ -219,7 +213,7 @@ def test_a_text_that_does_not_finish_is_answered_with_a_prompt_or_not_at_all(idl
         ("grace", True, 4, [True] * 4, ["auto"] * 4, [0, 0, 0, 1]),
     ],
 )
-def test_the_last_step_is_the_last_under_the_cap_or_one_beyond_and_told_or_closed(
+def test_last_step_is_within_or_beyond_the_cap_as_set(
     last_step: Any, in_cap: bool, requests: int, tools: list[bool], choices: list[str], n_told: list[int]
 ) -> None:
     policy = PLAIN.vary(cap={"max_steps": 3}, last_step={"action": last_step, "in_cap": in_cap})
@@ -243,7 +237,7 @@ def fired(played: Played, *kinds: str) -> list[int]:
     return [step for _, step in played.events(*kinds)]
 
 
-def test_a_nudge_comes_once_each_time_that_the_pattern_gets_there() -> None:
+def test_nudge_is_sent_once_per_repeated_pattern() -> None:
     assert fired(play(guarded((3, "nudge")), "A A A A A B A A A A X"), "nudge") == [3, 9]
 
 
@@ -315,7 +309,7 @@ def test_a_guard_per_message_sees_no_further_than_the_message() -> None:
         ("block", (True, False), [["ran"], ["ran"], ["ran"], ["refused"]], "finished"),
     ],
 )
-def test_the_user_is_asked_about_each_call_and_a_denial_ends_the_turn_or_holds_the_call_back(
+def test_denied_call_ends_the_turn_or_is_refused(
     deny: Any, answers: tuple[bool, ...], fates: list[list[str]], reason: str
 ) -> None:
     run = play(guarded((3, "ask"), check="call", deny=deny), "A A A A X", answers=answers).run
@@ -336,7 +330,7 @@ def test_asking_that_goes_wrong_is_a_no_and_a_fault_on_record(answer: object) ->
     assert any("asking failed" in event.payload["what"] for event in run.events if event.kind == "fault")
 
 
-def test_an_async_answer_is_waited_for_and_the_question_names_rule_count_and_call() -> None:
+def test_async_ask_is_awaited_and_question_names_count_and_call() -> None:
     questions: list[bl.Question] = []
 
     async def ask(question: bl.Question) -> bool:
@@ -358,7 +352,7 @@ def test_a_guard_asks_at_the_boundary_whether_to_go_on() -> None:
 
 
 @pytest.mark.parametrize("answers", [(True,), (True, False)])
-def test_a_guard_at_the_boundary_asks_at_one_rung_and_stops_at_the_next(answers: tuple[bool, ...]) -> None:
+def test_boundary_guard_asks_at_one_rung_and_stops_at_the_next(answers: tuple[bool, ...]) -> None:
     played = play(guarded((2, "ask"), (4, "stop")), "A A A A A A X", answers=answers)
     n = 4 if len(answers) == 1 else 3
     rung = 4 if len(answers) == 1 else 2
@@ -381,7 +375,7 @@ def test_a_guard_holds_back_calls_of_a_batch_that_is_cut_too() -> None:
 
 
 @pytest.mark.parametrize("last_step", ["tools", "grace"])
-def test_a_grace_turn_after_an_idle_response_ends_well_only_with_a_finishing_tool(last_step: Any) -> None:
+def test_grace_turn_after_idle_text_needs_a_finishing_tool(last_step: Any) -> None:
     policy = PLAIN.vary(
         last_step={"action": last_step}, finish={"idle": "grace", "conditions": (), "tools": ("submit",)}
     )
@@ -398,7 +392,7 @@ def test_a_cap_of_zero_drops_calls_and_refuses_none() -> None:
         assert (calls(played.run), played.run.stop_reason) == ([["dropped"] * 2], "finished"), name
 
 
-def test_the_last_step_of_a_cap_that_grew_is_the_last_under_the_ceiling() -> None:
+def test_last_step_of_a_grown_cap_is_under_the_ceiling() -> None:
     policy = PLAIN.vary(
         cap={"max_steps": 3, "ceiling": 4}, continues={"times": 1, "by": "loop"}, last_step={"action": "no_tools"}
     )
@@ -407,7 +401,7 @@ def test_the_last_step_of_a_cap_that_grew_is_the_last_under_the_ceiling() -> Non
     assert run.stop[:3] == ("step_cap", 4, "ceiling(4)")
 
 
-def test_a_cap_does_not_grow_where_another_limit_stops_the_turn_as_well() -> None:
+def test_cap_does_not_grow_if_another_limit_stops_the_turn() -> None:
     policy = budgeted(3, "overshoot").vary(
         order=("max_steps", "tool_budget"), cap={"max_steps": 3}, continues={"times": 1}
     )
@@ -441,12 +435,12 @@ def test_a_stop_rule_in_the_place_of_the_cap_is_not_extended(by: Any) -> None:
         ("ai_sdk", [3, 2, 1]),
     ],
 )
-def test_the_steps_left_are_those_under_the_cap_wherever_it_is_asked(name: str, left: list[int]) -> None:
+def test_steps_left_counts_down_to_the_cap_in_each_policy(name: str, left: list[int]) -> None:
     run = play(bl.policies[name], "T T T T T T", agent=bl.Agent("a", max_steps=3)).run
     assert bl.steps_df([run])["steps_left"].tolist() == left
 
 
-def test_a_response_that_was_rejected_whole_has_no_results_to_synthesise() -> None:
+def test_fully_rejected_response_has_no_results_to_synthesise() -> None:
     async def synthesis(_calls: Any, _results: Any) -> str:
         return "Written."
 
@@ -463,7 +457,7 @@ def test_a_guard_at_the_response_drops_it() -> None:
     assert (calls(run), run.stop[:2]) == ([["ran"], ["ran"], ["dropped"]], ("doom_loop", 2))
 
 
-def test_a_guard_that_stops_before_a_call_executes_what_came_before_it() -> None:
+def test_call_guard_that_stops_executes_the_calls_before() -> None:
     run = play(guarded((3, "stop"), check="call"), "BAAA X").run
     assert calls(run) == [["ran", "ran", "ran", "dropped"]]
     assert run.stop[:2] == ("doom_loop", 1)
@@ -488,9 +482,7 @@ def test_a_shadow_rung_is_written_down_and_changes_nothing() -> None:
     ],
     ids=["a repeat", "several in one response count once", "other inputs start anew"],
 )
-def test_openrouter_observes_at_two_blocks_from_three_and_stops_at_six(
-    pattern: str, fates: list[str], stopped: bool
-) -> None:
+def test_openrouter_observes_from_three_blocks_and_stops_at_six(pattern: str, fates: list[str], stopped: bool) -> None:
     run = play(preset("openrouter"), pattern).run
     assert [fate for step in calls(run) for fate in step] == fates
     assert (run.stop_reason == "doom_loop") == stopped
@@ -507,7 +499,7 @@ def test_other_tools_in_between_do_not_reset_openrouter_s_streak() -> None:
     assert [fates[0] for fates in calls(played.run)] == ["ran"] * 4 + ["refused"] * 6 + ["dropped"]
 
 
-def test_goose_denies_a_tool_once_after_the_same_error_three_times() -> None:
+def test_goose_blocks_a_tool_once_after_three_equal_errors() -> None:
     played = play(preset("goose"), "F F F F F X")
     assert len(played.ran) == 4
     assert fired(played, "block") == [4]
@@ -596,12 +588,12 @@ def test_turn_limits_are_positive_integers(n: Any) -> None:
         bl.dynamic_turns(3, n)
 
 
-def test_every_preset_says_where_it_comes_from_and_what_it_fails_to_see() -> None:
+def test_every_preset_documents_its_source_and_weakness() -> None:
     for policy in bl.policies.values():
         assert all((policy.about.source, policy.about.loop_style, policy.about.finish_guard, policy.about.weakness))
 
 
-def test_a_call_that_one_guard_holds_back_is_not_let_through_by_the_next() -> None:
+def test_call_refused_by_one_guard_is_not_allowed_by_the_next() -> None:
     blocks = bl.Guard(detector=bl.detectors.RepeatStreak(), ladder=((2, "block"),), check="call")
     nudges = bl.Guard(detector=bl.detectors.RepeatStreak("ordered"), ladder=((2, "nudge"),), check="call")
     assert calls(play(PLAIN.vary(detectors={"guards": (blocks, nudges)}), "A A X").run) == [["ran"], ["refused"], []]
@@ -615,7 +607,7 @@ def test_a_fatal_reason_of_empty_responses_leaves_a_text_alone(text: str, reason
     assert run.stop_reason == reason
 
 
-def test_a_fresh_extension_forgets_the_other_limits_of_the_boundary() -> None:
+def test_fresh_extension_resets_the_other_limits() -> None:
     policy = budgeted(2, "overshoot").vary(
         order=("max_steps", "tool_budget"), cap={"max_steps": 2}, continues={"times": 1}
     )

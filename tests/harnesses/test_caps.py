@@ -53,7 +53,7 @@ def test_what_a_cap_of_three_makes_of_a_model_that_never_stops(name: str) -> Non
     assert played.run.n_steps == row.inside + len(played.events("grace"))
 
 
-def test_boocode_marks_the_cap_with_a_sentinel_and_a_summary_without_tools() -> None:
+def test_boocode_marks_the_cap_and_requests_a_toolless_summary() -> None:
     played = play(preset("boocode", max_steps=3), ALWAYS)
     assert played.run.sentinel is not None
     assert played.run.sentinel.kind == "cap_hit"
@@ -61,12 +61,12 @@ def test_boocode_marks_the_cap_with_a_sentinel_and_a_summary_without_tools() -> 
     assert played.model.requests[-1].purpose == "summary"
 
 
-def test_boocode_never_goes_past_its_own_200_steps_whatever_an_agent_asks_for() -> None:
+def test_boocode_never_exceeds_200_steps_for_any_agent() -> None:
     policy = preset("boocode", max_steps=300, tool_budget=1000)
     assert observe(policy, "T " * 250)[:3] == (201, 200, 1)
 
 
-def test_opencode_v1_has_a_soft_cap_a_prompt_from_call_three_on_and_all_the_tools() -> None:
+def test_opencode_v1_cap_is_soft_and_prompts_from_call_three() -> None:
     played = play(preset("opencode_v1", max_steps=3), "T " * 20 + "X")
     assert played.observation[:4] == (21, 20, 0, "finished")
     prompted = ["maximum steps" in request.last_word.lower() for request in played.model.requests]
@@ -74,13 +74,13 @@ def test_opencode_v1_has_a_soft_cap_a_prompt_from_call_three_on_and_all_the_tool
     assert {request.tools for request in played.model.requests} == {("work",)}
 
 
-def test_inspect_generates_once_more_than_its_limit_and_drops_what_came() -> None:
+def test_inspect_generates_once_beyond_its_limit_and_drops_it() -> None:
     run = play(preset("inspect_react", max_steps=3), ALWAYS).run
     assert run.stop.value == 4
     assert [len(step.dropped) for step in run.steps] == [0, 0, 0, 1]
 
 
-def test_swe_agent_pays_for_the_call_that_crosses_its_limit_and_runs_nothing_of_it() -> None:
+def test_swe_agent_drops_the_paid_call_that_crosses_its_limit() -> None:
     run = play(preset("swe_agent", max_steps=3), ALWAYS).run
     assert [len(step.dropped) for step in run.steps] == [0, 0, 0, 1]
 
@@ -90,7 +90,7 @@ def test_smolagents_asks_for_its_last_answer_without_tools() -> None:
     assert [bool(request.tools) for request in played.model.requests] == [True, True, True, False]
 
 
-def test_a_gemini_subagent_that_completes_in_its_grace_turn_reached_its_goal() -> None:
+def test_gemini_subagent_completing_in_grace_turn_reaches_goal() -> None:
     played = play(preset("gemini_subagent", max_steps=3), "T T T D T T")
     assert played.observation[:2] == (4, 3)
     assert "GOAL" in played.observation.end
@@ -99,9 +99,7 @@ def test_a_gemini_subagent_that_completes_in_its_grace_turn_reached_its_goal() -
 @pytest.mark.parametrize(
     ("limit", "model_calls", "tools"), [(3, 2, 1), (4, 2, 1), (5, 3, 2), (6, 3, 2), (7, 4, 3)], ids=str
 )
-def test_langgraph_counts_supersteps_and_only_an_odd_limit_is_an_error(
-    limit: int, model_calls: int, tools: int
-) -> None:
+def test_langgraph_counts_supersteps_and_odd_limit_is_an_error(limit: int, model_calls: int, tools: int) -> None:
     played = play(preset("langgraph_react", max_steps=limit), ALWAYS)
     assert played.observation[:4] == (model_calls, tools, 0, "step_cap")
     if limit % 2:
@@ -114,9 +112,7 @@ def test_langgraph_counts_supersteps_and_only_an_odd_limit_is_an_error(
 @pytest.mark.parametrize(
     ("limit", "model_calls", "tools"), [(1, 1, 0), (2, 1, 1), (3, 2, 1), (4, 2, 2), (5, 3, 2), (8, 4, 4)], ids=str
 )
-def test_an_even_limit_of_a_langchain_agent_is_twice_its_steps_and_an_odd_one_pays_for_a_response_more(
-    limit: int, model_calls: int, tools: int
-) -> None:
+def test_langchain_agent_odd_limit_costs_one_more_response(limit: int, model_calls: int, tools: int) -> None:
     played = play(preset("langchain_agent", max_steps=limit), ALWAYS)
     assert played.observation[:4] == (model_calls, tools, 0, "step_cap")
     assert "GraphRecursionError" in played.observation.end
@@ -147,7 +143,7 @@ def test_finishing_exactly_on_step_three_of_three_succeeds(name: str) -> None:
 # Zero.
 
 
-def test_zero_steps_under_boocode_are_one_response_without_tools_whose_calls_are_ignored() -> None:
+def test_boocode_with_zero_steps_requests_one_text_without_tools() -> None:
     played = play(preset("boocode", max_steps=0), "T T T")
     assert played.observation[:4] == (1, 0, 0, "finished")
     assert played.model.requests[0].tools == ()
@@ -158,7 +154,7 @@ def test_zero_steps_are_no_model_call_at_all(name: str) -> None:
     assert observe(preset(name, max_steps=0), ALWAYS)[:4] == (0, 0, 0, "step_cap")
 
 
-def test_zero_steps_under_smolagents_silently_mean_its_default_of_twenty() -> None:
+def test_smolagents_with_zero_steps_uses_its_default_of_twenty() -> None:
     assert observe(preset("smolagents"), ALWAYS, agent=bl.Agent("a", max_steps=0))[:4] == (21, 20, 1, "step_cap")
 
 
@@ -176,18 +172,18 @@ def test_zero_steps_are_rejected_before_the_model_is_asked(name: str) -> None:
 # Batches.
 
 
-def test_pydantic_rejects_a_batch_whole_that_would_cross_its_tool_limit() -> None:
+def test_pydantic_ai_rejects_the_batch_that_exceeds_tool_limit() -> None:
     played = play(preset("pydantic_ai", tool_budget=3), "TT TT TT")
     assert played.observation[:4] == (2, 2, 0, "tool_budget")
     assert "UsageLimitExceeded" in played.observation.end
     assert [len(step.dropped) for step in played.run.steps] == [0, 2]
 
 
-def test_pydantic_raises_at_the_fourth_of_single_calls_under_a_tool_limit_of_three() -> None:
+def test_pydantic_ai_tool_limit_three_raises_at_the_fourth_call() -> None:
     assert observe(preset("pydantic_ai", tool_budget=3), ALWAYS)[:4] == (4, 3, 0, "tool_budget")
 
 
-def test_boocode_looks_at_its_budget_at_the_top_so_that_the_last_batch_overshoots() -> None:
+def test_boocode_checks_budget_first_so_last_batch_overshoots() -> None:
     played = play(preset("boocode", tool_budget=3), "TT TT TT")
     assert played.observation[:4] == (3, 4, 1, "tool_budget")
     assert (played.run.stop_step, played.run.stop.overshoot) == (2, 1)
@@ -245,13 +241,13 @@ def test_mini_swe_agent_looks_at_the_time_before_it_asks() -> None:
     assert observe(preset("mini_swe_agent", time_budget=3), ALWAYS, latency_ms=1000)[:4] == (3, 3, 0, "time_budget")
 
 
-def test_a_gemini_subagent_that_ran_out_of_time_gets_its_grace_turn_as_well() -> None:
+def test_gemini_subagent_out_of_time_gets_its_grace_turn() -> None:
     played = play(preset("gemini_subagent"), ALWAYS, latency_ms=50_000)
     assert (played.observation.summary_calls, played.run.stop_reason) == (1, "time_budget")
     assert "TIMEOUT" in played.observation.end
 
 
-def test_the_claude_agent_sdk_has_a_word_of_its_own_for_a_spent_budget() -> None:
+def test_claude_code_reports_error_max_budget_usd_for_cost() -> None:
     observed = observe(preset("claude_code", cost_budget=2.5), ALWAYS, cost=1.0)
     assert observed.reason == "cost_budget"
     assert "error_max_budget_usd" in observed.end
@@ -277,7 +273,7 @@ def test_the_cap_of_an_agent_that_sets_none(name: str, cap: int) -> None:
     assert (len(played.ran), played.run.stop_reason) == (cap, "step_cap")
 
 
-def test_autogpt_counts_executed_actions_and_no_output_that_it_cannot_parse() -> None:
+def test_autogpt_counts_executed_actions_not_unparsable_output() -> None:
     assert observe(preset("autogpt", max_steps=2), "T X T T T")[:4] == (3, 2, 0, "step_cap")
 
 
@@ -291,7 +287,7 @@ def test_a_cap_on_rounds_of_tools_does_not_count_the_final_text() -> None:
     assert observe(rounds, ALWAYS)[:4] == (3, 2, 0, "step_cap")
 
 
-def test_claude_code_counts_all_responses_before_the_next_request() -> None:
+def test_claude_code_counts_all_responses_before_next_request() -> None:
     assert observe(preset("claude_code", max_steps=2), "T T X")[:4] == (2, 2, 0, "step_cap")
     capped = play(preset("claude_code", max_steps=2), ALWAYS)
     assert (len(capped.ran), capped.run.stop_reason) == (2, "step_cap")

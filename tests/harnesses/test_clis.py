@@ -46,7 +46,7 @@ def test_each_harness_has_its_requirements() -> None:
 
 
 @pytest.mark.parametrize("name", ["same", "different", "batch", "delegate"])
-def test_an_endless_script_is_ended_by_a_text_where_no_limit_stopped_it(name: str) -> None:
+def test_endless_script_ends_with_a_text_if_no_limit_stops_it(name: str) -> None:
     script = script_named(name)
     assert all(script("subagent", n).calls for n in range(ENOUGH))
     assert script("subagent", ENOUGH) == Reply(text=DONE["subagent"])
@@ -63,7 +63,7 @@ def test_the_scripts_are_what_their_names_say() -> None:
             script_named(unknown)
 
 
-def test_claude_code_s_server_counts_responses_and_no_side_requests() -> None:
+def test_claude_code_server_counts_responses_not_side_requests() -> None:
     harness = HARNESSES["claude-code"]
     asked = {"model": "m", "stream": True, "tools": [{"name": "Bash"}], "messages": [{"role": "user", "content": ""}]}
     with served(harness, "different") as server:

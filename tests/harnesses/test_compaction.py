@@ -35,7 +35,7 @@ def texts(messages: Sequence[Message]) -> str:
     return " ".join(getattr(part, "text", getattr(part, "content", "")) for part in parts)
 
 
-def test_a_context_beyond_its_limit_is_summed_up_before_the_next_step() -> None:
+def test_compaction_runs_before_the_next_step_beyond_its_limit() -> None:
     model = Listening(busy(3), compaction="So far.")
     play(model, compaction=bl.Compaction(at_tokens=150, keep_steps=1))
     assert [request.purpose for request in model.requests] == ["step"] * 4  # 100 tokens and a short result are fewer
@@ -50,7 +50,7 @@ def test_a_limit_that_is_just_reached_is_not_exceeded() -> None:
     assert play(bl.ScriptedModel(busy(2), compaction="x"), compaction=bl.Compaction(at_tokens=tokens - 1)).compactions
 
 
-def test_the_request_after_it_begins_with_the_summary_and_is_shorter() -> None:
+def test_request_after_compaction_has_the_summary_and_is_shorter() -> None:
     model = Listening(busy(5), compaction="So far.")
     play(model, compaction=bl.Compaction(at_tokens=100, keep_steps=1))
     *_, before, after = model.of("step")
@@ -62,7 +62,7 @@ def test_the_request_after_it_begins_with_the_summary_and_is_shorter() -> None:
     assert len(free.of("step")[-1]) == 11
 
 
-def test_it_is_asked_without_tools_for_what_came_before_and_stands_outside_the_cap() -> None:
+def test_compaction_request_has_no_tools_and_is_outside_the_cap() -> None:
     model = Listening(busy(3, None), compaction="So far.")
     run = play(model, compaction=AT_100, max_steps=3)
     assert (run.stop_reason, run.stop_step, run.n_steps) == ("step_cap", 3, 3)
@@ -72,7 +72,7 @@ def test_it_is_asked_without_tools_for_what_came_before_and_stands_outside_the_c
     assert [request.tools for request in model.requests if request.purpose == "compaction"] == [()]
 
 
-def test_an_earlier_summary_is_part_of_what_the_later_one_sums_up() -> None:
+def test_later_compaction_includes_the_earlier_summary() -> None:
     model = Listening(busy(4), compaction="So far.")
     run = play(model, compaction=AT_100)
     first, second, *_ = model.of("compaction")
@@ -97,7 +97,7 @@ def test_the_latest_steps_are_kept_whole_with_their_results(keep: int) -> None:
         assert calls == answers
 
 
-def test_the_record_keeps_all_messages_and_what_was_sent_in_their_place() -> None:
+def test_record_keeps_all_messages_and_the_compactions_sent() -> None:
     run, free = compacted(busy(4)), play(busy(4))
     assert run.messages == free.messages
     assert run.steps == free.steps
@@ -137,7 +137,7 @@ def test_a_summary_before_and_one_after_a_limit_are_both_counted() -> None:
         (None, "the model has no summary", 0),
     ],
 )
-def test_a_failure_is_noted_and_paid_for_and_the_history_is_sent_as_it_is(summary: Any, fault: str, paid: int) -> None:
+def test_failed_compaction_is_recorded_paid_and_history_is_sent(summary: Any, fault: str, paid: int) -> None:
     run = compacted(busy(4), summary=summary)
     assert run.stop_reason == "finished"
     assert [(one.fault, one.summary, one.asked) for one in run.compactions] == [(fault, "", bool(paid))]
@@ -145,7 +145,7 @@ def test_a_failure_is_noted_and_paid_for_and_the_history_is_sent_as_it_is(summar
     assert bl.runs_df(run)["summary_calls"].tolist() == [paid]
 
 
-def test_whatever_arrived_before_a_failure_is_kept_and_what_it_cost_is_not_made_up() -> None:
+def test_failed_compaction_keeps_partial_text_and_unknown_cost() -> None:
     broken = compacted(busy(3), summary={"text": "So far and", "usage": USED, "error": {"reset": True, "after": 6}})
     kept = broken.compactions[0].response
     assert kept is not None
@@ -155,7 +155,7 @@ def test_whatever_arrived_before_a_failure_is_kept_and_what_it_cost_is_not_made_
     assert bl.runs_df(nothing)["input_tokens"].isna().tolist() == [True]
 
 
-def test_a_failed_one_is_not_tried_again_in_its_turn_but_in_the_next() -> None:
+def test_failed_compaction_is_retried_only_in_the_next_turn() -> None:
     model = bl.ScriptedModel(busy(9, None), summary={"error": {"reset": True}})
     run = play(model, compaction=AT_100, policy="boocode", max_steps=4)
     assert [one.before for one in run.compactions] == [3]
@@ -199,7 +199,7 @@ def test_its_time_is_in_the_runs_time_and_in_no_steps() -> None:
     assert run.duration_ms == 830
 
 
-def test_an_abort_in_a_compaction_ends_the_run_and_what_was_asked_is_on_record() -> None:
+def test_abort_in_compaction_ends_the_run_and_keeps_the_request() -> None:
     abort = bl.Abort()
 
     class Slow(Listening):
@@ -216,7 +216,7 @@ def test_an_abort_in_a_compaction_ends_the_run_and_what_was_asked_is_on_record()
     assert bl.runs_df(ended)["summary_calls"].tolist() == [1]
 
 
-def test_an_abort_that_a_model_or_a_function_swallows_ends_the_run_all_the_same() -> None:
+def test_abort_swallowed_by_a_compaction_still_ends_the_run() -> None:
     for outcome in ("So far.", ""):
         abort = bl.Abort()
 
@@ -228,7 +228,7 @@ def test_an_abort_that_a_model_or_a_function_swallows_ends_the_run_all_the_same(
         assert (ended.stop_reason, ended.n_steps) == ("aborted", 2)
 
 
-def test_messages_that_come_in_before_a_kept_step_are_kept_and_earlier_ones_are_summed_up() -> None:
+def test_compaction_keeps_messages_sent_before_a_kept_step() -> None:
     inbox = bl.Inbox()
 
     def send(event: Any) -> None:
@@ -245,7 +245,7 @@ def test_messages_that_come_in_before_a_kept_step_are_kept_and_earlier_ones_are_
     assert later[-1].text == "Message 3."
 
 
-def test_what_came_in_since_the_last_response_is_part_of_the_estimate() -> None:
+def test_compaction_estimate_includes_messages_after_response() -> None:
     inbox = bl.Inbox()
 
     def send(event: Any) -> None:
@@ -275,7 +275,7 @@ def test_the_models_window_makes_a_policys_own_compaction_work() -> None:
         assert play(bl.ScriptedModel(busy(3), compaction="So far."), policy=name).compactions == ()
 
 
-def test_a_script_sums_up_with_its_compaction_or_else_its_summary() -> None:
+def test_script_compacts_with_compaction_text_or_else_summary() -> None:
     both = play(bl.ScriptedModel(busy(3), summary="The end.", compaction="So far."), compaction=AT_100)
     assert both.compactions[0].summary == "So far."
     assert play(bl.ScriptedModel(busy(3), summary="The end."), compaction=AT_100).compactions[0].summary == "The end."
@@ -293,12 +293,12 @@ def test_a_script_file_may_hold_a_compaction_and_a_window(tmp_path: Any) -> None
         bl.ScriptedModel.load(path)
 
 
-def test_a_script_with_conditions_stands_where_it_stood_though_its_history_was_shortened() -> None:
+def test_script_conditions_match_after_compaction() -> None:
     items = [*busy(3, None), {"text": "Found.", "when": {"last_result": "seen 2"}}, {"text": "Lost."}]
     assert compacted(items).text == "Found."
 
 
-def test_a_recording_plays_its_compactions_again_without_being_told_of_a_window() -> None:
+def test_recorded_model_replays_compactions_without_a_window() -> None:
     summary = {"text": "So far.", "latency_ms": 40, "usage": USED}
     model = bl.ScriptedModel(busy(4), compaction=summary, context_window=20_100)
     first = play(model, policy="opencode_v1")
@@ -307,7 +307,7 @@ def test_a_recording_plays_its_compactions_again_without_being_told_of_a_window(
     assert (again.compactions, again.steps, again.duration_ms) == (first.compactions, first.steps, first.duration_ms)
 
 
-def test_a_run_that_is_gone_on_with_is_sent_the_summary_and_not_the_whole_history() -> None:
+def test_resumed_run_sends_the_summary_not_the_whole_history() -> None:
     model = Listening([*busy(3, None), {"tool_calls": [call("ask")]}, "done"], compaction="So far.")
     paused = play(model, compaction=AT_100)
     assert (paused.stop_reason, len(paused.compactions)) == ("paused", 2)
@@ -348,7 +348,7 @@ def test_a_context_knows_the_whole_history_behind_it() -> None:
     assert (len(inner), inner[-1], inner[0:2]) == (3, hello, [hello, hello])
 
 
-def test_of_a_window_a_reserve_is_kept_free_and_of_a_small_one_a_share() -> None:
+def test_compaction_limit_is_window_minus_reserve_or_a_share() -> None:
     small = bl.Compaction(reserve=40, small_window=200, small_share=0.25)
     assert [small.limit(window) for window in (100, 200, 201)] == [75, 150, 161]
     assert bl.Compaction(reserve=50).limit(40) == 1
@@ -368,6 +368,6 @@ def test_a_context_is_read_from_either_end() -> None:
             context[beyond]
 
 
-def test_a_context_that_leaves_out_more_than_there_is_has_its_head_and_tail() -> None:
+def test_context_that_omits_too_much_has_only_head_and_tail() -> None:
     hello = Message("user", (Text("Hello."),))
     assert len(Context((hello,), [], 3, (hello,))) == 2

@@ -37,7 +37,7 @@ CAP_OF_THREE = bl.Agent("a", tools=TOOLS, max_steps=3)
         ("autogpt", "while with max_iterations", "count only", "counts, does not look at content"),
     ],
 )
-def test_the_rows_of_the_sources_comparison_are_there_with_their_meaning(
+def test_compare_policies_shows_rows_of_the_source_comparison(
     name: str, loop_style: str, finish_guard: str, weakness: str
 ) -> None:
     said = bl.compare_policies().frame[name]
@@ -90,7 +90,7 @@ def test_each_public_detector_says_what_it_detects() -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.sampled_from(EVERY), min_size=2, max_size=8, unique=True))
-def test_only_axes_in_which_they_differ_are_shown_and_the_note_says_how_many_are_equal(names: list[str]) -> None:
+def test_compare_policies_hides_equal_axes_and_counts_them(names: list[str]) -> None:
     some, every = bl.compare_policies(*names), bl.compare_policies(*names, all_axes=True)
     equal = {row.field for row in every.rows if len(set(row.cells)) == 1 and row.group != "in short"}
     assert set(every.frame.index) - set(some.frame.index) == equal
@@ -112,7 +112,7 @@ def test_text_fits_its_columns_and_loses_no_word(names: list[str], all_axes: boo
             assert all("".join(cell.split()) in letters for cell in row.cells)
 
 
-def test_an_axis_that_changes_nothing_under_a_policy_is_no_difference() -> None:
+def test_axis_without_effect_under_a_policy_is_no_difference() -> None:
     cautious = bl.policies["naive"].vary(
         continues={"counters": "fresh"}, last_step={"prompt": "Never sent."}, budgets={"on_unknown": "error"}
     )
@@ -120,7 +120,7 @@ def test_an_axis_that_changes_nothing_under_a_policy_is_no_difference() -> None:
     assert bl.compare_policies("naive", all_axes=True).frame.loc["last_step.prompt", "naive"] == NOT_APPLICABLE
 
 
-def test_a_variant_stands_beside_its_preset_under_a_name_of_its_own() -> None:
+def test_variant_is_shown_beside_its_preset_under_its_own_name() -> None:
     loose = bl.policies["boocode"].vary(detectors={"doom_loop": 5})
     frame = bl.compare_policies("boocode", loose).frame
     assert frame.loc["detectors.doom_loop"].to_dict() == {"boocode": "3", "boocode (2)": "5"}
@@ -147,7 +147,7 @@ def test_an_unknown_name_is_an_error_that_tells_the_presets() -> None:
             bl.compare_policies(wrong)  # type: ignore[arg-type] # on purpose
 
 
-def test_all_presets_may_be_shown_with_all_axes_and_what_most_say_comes_first() -> None:
+def test_all_axes_table_shows_all_presets_common_values_first() -> None:
     compared = bl.compare_policies(all_axes=True)
     assert compared.frame.shape == (len(axes()), len(bl.policies))
     lines = str(compared).splitlines()
@@ -176,7 +176,7 @@ def found(script: Any, a: str | Policy, b: str | Policy, **options: Any) -> Dive
     return parted
 
 
-def test_a_stop_with_calls_pending_parts_who_drops_them_from_who_executes_them() -> None:
+def test_divergence_separates_dropping_from_executing_calls() -> None:
     parted = found(PENDING, "naive", "boocode")
     assert parted.step == 2
     assert "drops it" in parted.a
@@ -185,7 +185,7 @@ def test_a_stop_with_calls_pending_parts_who_drops_them_from_who_executes_them()
     assert parted.run_b.n_tool_calls == 2
 
 
-def test_opencode_forbids_calls_in_the_last_step_in_its_second_version_only() -> None:
+def test_only_opencode_v2_forbids_calls_in_the_last_step() -> None:
     parted = found(distinct(9), "opencode_v1", "opencode_v2", agent=CAP_OF_THREE)
     assert parted.step == 3
     assert "may call tools" in parted.a
@@ -195,7 +195,7 @@ def test_opencode_forbids_calls_in_the_last_step_in_its_second_version_only() ->
     assert "is offered no tools" in parted.a
 
 
-def test_a_doom_loop_ends_one_run_where_the_other_makes_its_next_step() -> None:
+def test_doom_loop_stop_diverges_from_a_run_that_continues() -> None:
     parted = found(AAA, "boocode", "crush")
     assert parted.step == 4
     assert "ends after step 3: doom_loop" in parted.a
@@ -218,7 +218,7 @@ def test_one_tool_per_message_parts_at_the_first_batch() -> None:
     assert "executes them" in parted.b
 
 
-def test_runs_of_the_same_steps_part_where_the_next_would_be_if_something_else_follows() -> None:
+def test_equal_runs_diverge_where_only_one_requests_a_summary() -> None:
     quiet = bl.policies["boocode"].vary(name="quiet", wrap_up={"summary": "none", "sentinel": False})
     script = bl.ScriptedModel(distinct(9), summary="Summed up.")
     parted = found(script, "boocode", quiet, agent=CAP_OF_THREE)
@@ -227,7 +227,7 @@ def test_runs_of_the_same_steps_part_where_the_next_would_be_if_something_else_f
     assert "summary" not in parted.b
 
 
-def test_runs_of_the_same_steps_part_where_the_next_would_be_if_they_end_for_another_reason() -> None:
+def test_equal_runs_diverge_where_stop_reasons_differ() -> None:
     other_order = bl.policies["boocode"].vary(name="other order", order=("doom_loop", "max_steps", "tool_budget"))
     parted = found(AAA, "boocode", other_order, agent=CAP_OF_THREE)
     assert parted.step == 4
@@ -235,7 +235,7 @@ def test_runs_of_the_same_steps_part_where_the_next_would_be_if_they_end_for_ano
     assert (parted.run_a.stop_reason, parted.run_b.stop_reason) == ("step_cap", "doom_loop")
 
 
-def test_order_of_execution_is_no_difference_and_neither_are_times() -> None:
+def test_execution_order_and_times_are_no_divergence() -> None:
     slow = [{"tool_calls": [call(what="a"), call(what="b")], "latency_ms": 900}, "done"]
     one_by_one = bl.policies["boocode"].vary(name="one by one", execution={"calls": "sequence"})
     assert part(slow, "boocode", one_by_one) is None
@@ -261,7 +261,7 @@ def test_a_script_may_be_a_list_a_path_or_a_model() -> None:
     assert [one and one.step for one in parted] == [2, 2, 2]
 
 
-def test_two_variants_of_one_preset_are_told_apart_where_they_part() -> None:
+def test_divergence_tells_two_variants_of_one_preset_apart() -> None:
     shorter = bl.policies["naive"].vary(cap={"max_steps": 2})
     parted = found(AAA, "naive", shorter)
     assert str(parted).splitlines() == [
@@ -275,7 +275,7 @@ def test_two_variants_of_one_preset_are_told_apart_where_they_part() -> None:
 
 
 @pytest.mark.parametrize("steps", [1, 2, 3])
-def test_what_subagents_ask_of_the_same_model_is_no_step_of_their_caller(steps: int) -> None:
+def test_subagent_requests_are_no_step_of_the_caller(steps: int) -> None:
     task = {"tool_calls": [call("task", agent="scout", prompt="p")]}
     twice = bl.ScriptedModel([task, *distinct(1, None), "done"], summary="s", tools={"look": ["x", "y"]})
     tools = [*TOOLS, bl.task_tool(bl.Agent("scout", tools=TOOLS, max_steps=2, policy="boocode"))]
@@ -286,7 +286,7 @@ def test_what_subagents_ask_of_the_same_model_is_no_step_of_their_caller(steps: 
     assert all(run.subagents for run in (capped.run_a, capped.run_b)) if capped else True
 
 
-def test_a_call_that_a_subagent_executed_makes_no_refused_call_of_its_caller_executed() -> None:
+def test_divergence_ignores_calls_executed_by_a_subagent() -> None:
     task = {"tool_calls": [call("task", agent="scout", prompt="p")]}
     model = bl.ScriptedModel([task, {"tool_calls": [call(what="a"), call(what="b")]}, "done"])
     tools = [*TOOLS, bl.task_tool(bl.Agent("scout", tools=TOOLS))]
@@ -296,7 +296,7 @@ def test_a_call_that_a_subagent_executed_makes_no_refused_call_of_its_caller_exe
     assert parted.b.startswith("calls look (2 calls), and executes 1 and refuses 1")
 
 
-def test_a_summary_that_only_one_of_them_asks_for_parts_them_after_the_same_end() -> None:
+def test_summary_under_one_policy_only_is_a_divergence() -> None:
     static = bl.policies["boocode"].vary(wrap_up={"summary": "static"})
     model = bl.ScriptedModel(steps("A A A", end=None), summary="In short.")
     parted = found(model, "boocode", static)
@@ -305,7 +305,7 @@ def test_a_summary_that_only_one_of_them_asks_for_parts_them_after_the_same_end(
     assert parted.b.endswith("and leaves a sentinel")
 
 
-def test_a_compaction_that_failed_under_one_of_them_parts_them_at_the_end() -> None:
+def test_failed_compaction_under_one_policy_is_a_divergence() -> None:
     compacting = bl.policies["naive"].vary(compaction=bl.Compaction(at_tokens=1))
     model = bl.ScriptedModel(distinct(3), compaction={"tool_calls": [call()]})
     parted = found(model, "naive", compacting)
@@ -356,7 +356,7 @@ def test_a_policy_never_parts_from_itself(name: str, script: list[Any]) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(script=WORDS, a=st.sampled_from(EVERY), b=st.sampled_from(EVERY))
-def test_two_policies_part_at_the_same_step_whichever_comes_first(script: list[Any], a: str, b: str) -> None:
+def test_divergence_step_does_not_depend_on_policy_order(script: list[Any], a: str, b: str) -> None:
     one, other = part(script, a, b), part(script, b, a)
     assert (one is None) == (other is None)
     if one is not None and other is not None:
@@ -393,7 +393,7 @@ def test_the_matrix_holds_the_first_step_of_every_pair(script: list[Any]) -> Non
 
 @settings(max_examples=5, deadline=None)
 @given(script=WORDS)
-def test_of_three_policies_the_two_that_part_last_part_from_the_third_together(script: list[Any]) -> None:
+def test_divergence_steps_of_three_policies_are_consistent(script: list[Any]) -> None:
     steps_apart = bl.divergences(script, tools=TOOLS).astype("Float64").fillna(float("inf")).to_numpy(dtype=float)
     for one in steps_apart:
         for other, apart in zip(steps_apart, one, strict=True):

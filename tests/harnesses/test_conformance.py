@@ -29,19 +29,19 @@ def test_known_differences_are_those_of_scenarios() -> None:
     assert set(KNOWN) <= {(one.package, one.name) for one in SCENARIOS}
 
 
-def test_every_scenario_was_played_through_its_package_and_none_is_kept_that_is_gone() -> None:
+def test_observations_match_the_scenarios_one_to_one() -> None:
     played = [(package, name) for package, one in RELEASED.items() for name in one.observations]
     assert sorted(played) == sorted((one.package, one.name) for one in SCENARIOS)
     assert set(PACKAGES) == set(PRESETS)
 
 
-def test_no_script_runs_out_so_that_every_end_is_the_harness_s_own() -> None:
+def test_no_observed_run_ends_because_its_script_is_over() -> None:
     ends = {seen.end for one in RELEASED.values() for seen in one.observations.values()}
     assert "script over" not in ends
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_requirements_are_pinned_and_name_the_version_that_was_observed(package: str) -> None:
+def test_requirements_are_pinned_to_the_observed_version(package: str) -> None:
     lines = (REQUIREMENTS / f"{package}.txt").read_text(encoding="utf-8").split()
     assert all(re.fullmatch(r"[a-z0-9._-]+==[a-z0-9.]+", line) for line in lines)
     assert f"{package}=={RELEASED[package].version}" in lines
@@ -63,7 +63,7 @@ def test_the_documentation_shows_the_comparison_as_it_is() -> None:
     assert PAGE.read_text(encoding="utf-8") == ready, "run: python -m benchmarks.conformance --kept"
 
 
-def test_the_table_and_the_page_name_what_differs_what_cannot_be_compared_and_what_never_ran() -> None:
+def test_conformance_table_and_page_report_each_verdict() -> None:
     scenario = Scenario(package="langgraph", name="some script", script=(DONE,), settings={"recursion_limit": 2})
     theirs = Observation(1, 0, 0, "success")
     rows = [

@@ -118,7 +118,7 @@ def test_the_harness_has_a_word_of_its_own_for_it(harness: str, end: str) -> Non
 
 
 @pytest.mark.parametrize(("harness", "at"), [("gemini_cli", 5), ("openhands", 3)])
-def test_a_nudge_is_told_to_the_model_in_the_next_request_and_not_before(harness: str, at: int) -> None:
+def test_nudge_appears_in_the_next_request_and_not_before(harness: str, at: int) -> None:
     outcome = same_error if harness == "openhands" else same_result
     played = play(preset(harness), "A " * CALLS, outcome=outcome)
     told = [len(request.told) for request in played.model.requests]
@@ -129,7 +129,7 @@ def test_a_nudge_is_told_to_the_model_in_the_next_request_and_not_before(harness
 # opencode.
 
 
-def test_opencode_v1_asks_on_the_third_of_three_identical_calls_in_one_message() -> None:
+def test_opencode_v1_asks_at_the_third_equal_call_of_a_message() -> None:
     allowed = play(preset("opencode_v1"), "AAA X", answers=(True,))
     assert allowed.events("ask") == [("ask", 1)]
     assert allowed.observation[:4] == (2, 3, 0, "finished")
@@ -141,14 +141,14 @@ def test_opencode_v1_ends_when_nobody_allows_the_third_call(answers: tuple[bool,
     assert (len(played.model.requests), played.run.stop_reason) == (1, "doom_loop")
 
 
-def test_opencode_v1_asks_when_the_third_call_comes_whatever_comes_after_it() -> None:
+def test_opencode_v1_asks_at_the_third_call_whatever_follows() -> None:
     played = play(preset("opencode_v1"), "AAAB X", answers=(True,))
     assert played.events("ask") == [("ask", 1)]
     assert played.ran == ("A", "A", "A", "B")
 
 
 @pytest.mark.parametrize("word", ["AA", "AAB", "ABAA", "AABA"])
-def test_opencode_v1_does_not_ask_unless_the_last_three_calls_of_the_message_are_the_same(word: str) -> None:
+def test_opencode_v1_asks_only_if_last_three_calls_are_equal(word: str) -> None:
     played = play(preset("opencode_v1"), f"{word} X")
     assert (played.events("ask"), played.run.stop_reason) == ([], "finished")
 
@@ -166,7 +166,7 @@ def test_boocode_sees_it_in_one_step_and_across_steps() -> None:
 
 
 @given(n=st.integers(1, 20))
-def test_roo_blocks_every_fourth_identical_call_and_asks_while_the_human_says_go_on(n: int) -> None:
+def test_roo_blocks_every_fourth_equal_call_and_asks_the_user(n: int) -> None:
     played = play(preset("roo"), "A " * n + "D", answers=(True,))
     blocked = range(4, n + 1, 4)
     assert played.events("block") == [("block", call) for call in blocked]
@@ -179,7 +179,7 @@ def test_a_call_that_roo_blocks_gets_an_error_and_is_not_dropped() -> None:
     assert [result is not None and result.is_error for result in step.results] == [True]
 
 
-def test_roo_counts_replies_without_a_tool_as_mistakes_from_the_second_on() -> None:
+def test_roo_counts_replies_without_tool_as_mistakes_from_second() -> None:
     played = play(preset("roo"), "X X X X D", answers=(True,))
     assert played.asked_after == (4,)
     assert played.run.stop_reason == "finished"
@@ -192,7 +192,7 @@ def test_a_tool_call_makes_roo_forget_the_replies_without_one() -> None:
 # Gemini CLI.
 
 
-def test_gemini_goes_on_when_the_model_heeds_the_nudge_and_remembers_that_there_was_one() -> None:
+def test_gemini_cli_nudges_once_then_stops_on_relapse() -> None:
     heeded = play(preset("gemini_cli"), "A " * 5 + "T " * 5 + "D")
     assert (fired(heeded), heeded.run.stop_reason, len(heeded.ran)) == ((("nudge", 5),), "finished", 9)
     relapse = play(preset("gemini_cli"), "A " * 5 + "T " * 5 + "A " * 9)
@@ -203,7 +203,7 @@ def test_gemini_goes_on_when_the_model_heeds_the_nudge_and_remembers_that_there_
 
 
 @pytest.mark.parametrize("harness", ["openhands", "openhands_classic"])
-def test_openhands_does_not_take_the_same_action_with_another_thought_for_the_same(harness: str) -> None:
+def test_openhands_compares_the_thought_with_the_action(harness: str) -> None:
     assert play(preset(harness), "A " * 12 + "D", thoughts=True).run.stop_reason == "finished"
 
 
@@ -217,7 +217,7 @@ def test_a_success_in_between_makes_openhands_forget_its_errors(harness: str) ->
 
 
 @given(order=st.permutations("AAAAAATTTT"))
-def test_crush_stops_at_the_tenth_step_when_six_of_them_are_the_same_in_any_order(order: list[str]) -> None:
+def test_crush_stops_at_step_ten_with_six_equal_in_any_order(order: list[str]) -> None:
     assert fired(play(preset("crush"), " ".join([*order, *"TTTTT", "D"]))) == S10
 
 

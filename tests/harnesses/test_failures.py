@@ -29,7 +29,7 @@ def test_naive_believes_the_finish_reason_and_drops_the_calls(caplog: pytest.Log
 
 
 @pytest.mark.parametrize("name", sorted(set(bl.policies) - {"naive"}))
-def test_no_other_policy_leaves_calls_pending_when_the_provider_says_stop(name: str) -> None:
+def test_policies_except_naive_execute_calls_at_reason_stop(name: str) -> None:
     played = play(preset(name), "T D", finish_reason="stop")
     assert played.ran == ("t0.0",)
     assert played.run.steps[0].dropped == ()
@@ -39,7 +39,7 @@ def test_no_other_policy_leaves_calls_pending_when_the_provider_says_stop(name: 
 
 
 @pytest.mark.parametrize("name", first(1, UNGUARDED))
-def test_a_stuck_model_runs_to_the_ceiling_and_the_waste_is_on_record(name: str) -> None:
+def test_stuck_model_reaches_the_ceiling_and_tokens_are_recorded(name: str) -> None:
     played = play(preset(name), "A " * 1001)
     run = played.run
     assert played.observation[:4] == (1000, 1000, 0, "step_cap")
@@ -55,7 +55,7 @@ def _tokens(run: bl.Run) -> list[int]:
 
 
 @pytest.mark.parametrize("name", bl.policies)
-def test_a_second_run_of_the_same_agent_and_model_is_like_the_first(name: str) -> None:
+def test_second_run_of_an_agent_and_model_equals_the_first(name: str) -> None:
     policy = preset(name)
     model, agent = CountingModel(script("F F X A A T D", policy)), bl.Agent("a")
     first = play(policy, [], model=model, agent=agent)

@@ -43,7 +43,7 @@ def test_the_rule_stands_in_the_order_of_precedence() -> None:
     )
 
 
-def test_a_policy_without_a_ceiling_and_without_limits_has_no_rule() -> None:
+def test_policy_without_ceiling_and_limits_has_no_rule() -> None:
     free = BOOCODE.vary(cap={"ceiling": None})
     assert free.rule({"max_steps": None, "doom_loop": None, "tool_budget": None}) is None
     assert str(free.rule({"max_steps": 5000, "doom_loop": None, "tool_budget": None})) == "max_steps(5000)"

@@ -152,7 +152,7 @@ def test_every_preset_is_among_the_cases() -> None:
 @pytest.mark.parametrize("policy", LIMITED, ids=str)
 @settings(MANY, max_examples=cases(15).max_examples)
 @given(data=st.data())
-def test_under_each_preset_a_recording_played_again_is_the_same_run(policy: bl.Policy, data: Any) -> None:
+def test_replayed_recording_is_the_same_run_under_each_preset(policy: bl.Policy, data: Any) -> None:
     case = data.draw(st.composite(lambda draw: Case(draw, policy))())
     first = case.play(case.model())
     assert same(case.play(bl.RecordedModel(first))) == same(first)
@@ -184,7 +184,7 @@ def test_a_saved_run_comes_back_as_it_was(case: Case) -> None:
 
 @MANY
 @given(CASES())
-def test_no_request_holds_a_call_without_its_result_or_a_result_without_its_call(case: Case) -> None:
+def test_every_request_pairs_calls_with_results(case: Case) -> None:
     model = Watched(case.model())
     case.play(model)
     for messages in model.seen:
@@ -204,7 +204,7 @@ def unanswered(messages: Sequence[Message]) -> list[str]:
 
 @MANY
 @given(CASES())
-def test_the_counters_of_each_boundary_are_those_that_the_live_run_had(case: Case) -> None:
+def test_boundary_counters_equal_those_of_the_live_run(case: Case) -> None:
     async def live() -> tuple[bl.Run, list[tuple[int, dict[str, int | None]]]]:
         inbox = bl.Inbox()
         options = case.options(inbox, case._sender(inbox, lambda _: None))

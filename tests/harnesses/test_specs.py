@@ -20,7 +20,7 @@ def called(finish_reason: str | None, text: str = "") -> Response:
 # BooCode 1.14.
 
 
-def test_boocode_ends_a_doom_loop_after_three_steps_with_one_summary() -> None:
+def test_boocode_ends_a_doom_loop_after_three_steps_and_summary() -> None:
     played = play(preset("boocode"), "A A A A")
     assert played.observation[:4] == (4, 3, 1, "doom_loop")
     assert played.run.sentinel is not None
@@ -28,12 +28,12 @@ def test_boocode_ends_a_doom_loop_after_three_steps_with_one_summary() -> None:
     assert played.model.requests[-1].tools == ()
 
 
-def test_boocode_leaves_at_the_cap_before_it_looks_for_a_doom_loop() -> None:
+def test_boocode_checks_the_cap_before_the_doom_loop() -> None:
     stop = play(preset("boocode", max_steps=3), "A A A A").run.stop
     assert (stop.reason, stop.step, stop.also_fired) == ("step_cap", 3, ("doom_loop",))
 
 
-def test_boocode_leaves_on_a_finish_a_pause_and_a_synthesis_without_a_summary() -> None:
+def test_boocode_requests_no_summary_at_finish_or_pause() -> None:
     pause = {"tool_calls": [{"name": "ask_user_input", "arguments": {"question": "Which?"}}]}
     policy = preset("boocode", max_steps=1)
     assert play(policy, "X T").observation[:4] == (1, 0, 0, "finished")
@@ -44,7 +44,7 @@ def test_boocode_leaves_on_a_finish_a_pause_and_a_synthesis_without_a_summary() 
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 10])
-def test_3631_sends_its_nth_request_without_tools_and_stops_after_it(n: int) -> None:
+def test_opencode_3631_sends_its_last_request_without_tools(n: int) -> None:
     played = play(preset("opencode_3631", max_steps=n), "T " * (n - 1) + "X T")
     assert played.observation[:4] == (n, n - 1, 0, "step_cap")
     assert [bool(request.tools) for request in played.model.requests] == [True] * (n - 1) + [False]
@@ -68,7 +68,7 @@ def test_3631_is_finished_only_if_the_model_ended_earlier(n: int) -> None:
     assert observe(preset("opencode_3631", max_steps=n), "X")[:4] == (1, 0, 0, "finished")
 
 
-def test_3631_names_the_limit_though_the_stream_breaks_in_the_last_step() -> None:
+def test_opencode_3631_names_the_cap_after_a_broken_last_stream() -> None:
     policy = preset("opencode_3631", max_steps=2)
     broken: Any = {"text": "In the mid", "error": {"reset": True, "after": 4}}
     run = play(policy, [*script("T", policy), broken]).run
@@ -87,7 +87,7 @@ def test_v1_guard_1_goes_on_until_there_is_a_finish_reason() -> None:
     )
 
 
-def test_v1_guard_2_goes_on_after_the_reason_tool_calls_though_there_is_none() -> None:
+def test_opencode_v1_continues_at_tool_calls_without_a_call() -> None:
     assert observe(preset("opencode_v1"), [said("Hm.", "tool_calls"), said("Done.", "stop")])[:4] == (
         2,
         0,
@@ -97,12 +97,12 @@ def test_v1_guard_2_goes_on_after_the_reason_tool_calls_though_there_is_none() -
 
 
 @pytest.mark.parametrize("finish_reason", ["stop", "length", "content_filter"])
-def test_v1_guard_3_executes_calls_and_goes_on_whatever_the_provider_says(finish_reason: str) -> None:
+def test_opencode_v1_executes_calls_whatever_the_finish_reason(finish_reason: str) -> None:
     observed = observe(preset("opencode_v1"), [called(finish_reason, "Let me look."), said("Done.", "stop")])
     assert observed[:4] == (2, 1, 0, "finished")
 
 
-def test_v1_guard_4_does_not_take_an_answer_to_an_earlier_message_for_one_to_the_users_last() -> None:
+def test_opencode_v1_ignores_an_answer_to_an_earlier_message() -> None:
     task = [
         {"role": "user", "content": "Hello"},
         {"role": "assistant", "content": "Hello. What can I do?"},
@@ -128,9 +128,7 @@ def test_finish_aware_executes_all_calls_whatever_the_reason(finish_reason: str 
 @pytest.mark.parametrize(
     ("finish_reason", "model_calls"), [("tool_calls", 2), ("stop", 1), ("length", 1), (None, 1)], ids=str
 )
-def test_finish_aware_leaves_after_a_text_unless_the_reason_is_tool_calls(
-    finish_reason: str | None, model_calls: int
-) -> None:
+def test_finish_aware_stops_after_text_unless_reason_tool_calls(finish_reason: str | None, model_calls: int) -> None:
     observed = observe(preset("finish_aware"), [said("Hm.", finish_reason), said("Done.", "stop")])
     assert observed[:4] == (model_calls, 0, 0, "finished")
 
@@ -142,7 +140,7 @@ def test_finish_aware_gives_up_at_fifty_steps() -> None:
 # opencode V2.
 
 
-def test_v2_refuses_the_call_of_its_last_step_in_words_and_makes_no_further_step() -> None:
+def test_opencode_v2_refuses_the_call_of_its_last_step_and_ends() -> None:
     played = play(preset("opencode_v2", max_steps=2), "T T T")
     assert played.observation[:3] == (2, 1, 0)
     (result,) = played.run.steps[-1].results
@@ -153,7 +151,7 @@ def test_v2_refuses_the_call_of_its_last_step_in_words_and_makes_no_further_step
     assert (first.tool_choice, last.tool_choice) == ("auto", "none")
 
 
-def test_v2_takes_an_unknown_finish_for_a_stream_that_was_cut_off() -> None:
+def test_opencode_v2_treats_unknown_finish_as_a_broken_stream() -> None:
     assert observe(preset("opencode_v2"), [said("Half a", "unknown"), said("Done.", "stop")]).reason == "error"
 
 
@@ -164,7 +162,7 @@ def test_v2_unset_is_unlimited() -> None:
 # Inspect.
 
 
-def test_inspect_asks_to_continue_after_a_text_and_ends_on_submit() -> None:
+def test_inspect_continues_after_a_text_and_ends_on_submit() -> None:
     played = play(preset("inspect_react"), "T X D T")
     assert played.observation[:4] == (3, 1, 0, "finished")
     assert played.events("continuation") == [("continuation", 2)]
@@ -184,20 +182,20 @@ def test_inspect_ends_after_three_filtered_responses_in_a_row() -> None:
 # pydantic-ai.
 
 
-def test_pydantic_raises_on_an_empty_response_that_was_cut_off_by_its_length() -> None:
+def test_pydantic_ai_raises_on_an_empty_response_cut_by_length() -> None:
     assert observe(preset("pydantic_ai"), [said("", "length"), said("Done.", "stop")])[:4] == (1, 0, 0, "error")
 
 
 # mini-swe-agent.
 
 
-def test_mini_swe_agent_gives_up_after_three_format_errors_in_a_row() -> None:
+def test_mini_swe_agent_stops_after_three_format_errors_in_a_row() -> None:
     observed = observe(preset("mini_swe_agent"), "X X X X")
     assert observed[:4] == (3, 0, 0, "error_streak")
     assert "RepeatedFormatError" in observed.end
 
 
-def test_mini_swe_agent_forgets_its_format_errors_at_any_clean_step() -> None:
+def test_mini_swe_agent_resets_format_errors_at_a_clean_step() -> None:
     assert observe(preset("mini_swe_agent"), "X X T X X T X X D")[:4] == (9, 2, 0, "finished")
     assert observe(preset("mini_swe_agent"), "X X F X X X X")[:4] == (6, 1, 0, "error_streak")
 
@@ -205,14 +203,14 @@ def test_mini_swe_agent_forgets_its_format_errors_at_any_clean_step() -> None:
 # SWE-agent.
 
 
-def test_swe_agent_asks_three_times_for_an_action_that_it_can_read() -> None:
+def test_swe_agent_requeries_three_times_for_a_readable_action() -> None:
     observed = observe(preset("swe_agent"), "T X X X X X")
     assert observed[:4] == (4, 1, 0, "error_streak")
     assert "exit_format" in observed.end
     assert observe(preset("swe_agent"), "X X T X X D")[:4] == (6, 1, 0, "finished")
 
 
-def test_swe_agent_gives_up_after_three_commands_in_a_row_that_ran_out_of_time() -> None:
+def test_swe_agent_stops_after_three_command_timeouts_in_a_row() -> None:
     @tool(timeout=1)
     async def wait(seconds: float, context: ToolContext) -> str:
         """Wait."""
@@ -251,7 +249,7 @@ def test_openhands_waits_for_a_confirmation(name: str) -> None:
 # Gemini CLI's subagents.
 
 
-def test_a_gemini_subagent_that_falls_silent_gets_its_grace_turn_too() -> None:
+def test_gemini_subagent_without_calls_gets_its_grace_turn() -> None:
     completes = observe(preset("gemini_subagent"), "T X D")
     assert completes[:3] == (3, 1, 1)
     assert "GOAL" in completes.end
@@ -261,7 +259,7 @@ def test_a_gemini_subagent_that_falls_silent_gets_its_grace_turn_too() -> None:
 # AutoGen.
 
 
-def test_autogen_answers_with_the_result_of_its_first_round_of_tools() -> None:
+def test_autogen_answers_with_results_of_its_first_tool_round() -> None:
     assert observe(preset("autogen"), "TT X")[:3] == (1, 2, 0)
     assert observe(preset("autogen"), "X T")[:4] == (1, 0, 0, "finished")
 
@@ -277,7 +275,7 @@ def test_smolagents_gives_up_when_the_model_cannot_be_reached() -> None:
 # Vercel's AI SDK.
 
 
-def test_the_ai_sdk_goes_on_while_every_call_has_a_result_whatever_the_provider_says() -> None:
+def test_ai_sdk_continues_while_every_call_has_a_result() -> None:
     policy = preset("ai_sdk", max_steps=5)
     assert observe(policy, [called("stop"), said("Done.", "stop")])[:4] == (2, 1, 0, "finished")
     assert observe(policy, [said("Hm.", "tool_calls"), said("Done.", "stop")]).model_calls == 1
@@ -286,7 +284,7 @@ def test_the_ai_sdk_goes_on_while_every_call_has_a_result_whatever_the_provider_
 # Cline and Roo.
 
 
-def test_cline_takes_a_text_that_was_cut_off_by_its_length_for_an_error() -> None:
+def test_cline_treats_a_text_cut_by_length_as_an_error() -> None:
     assert observe(preset("cline"), [said("Half a", "length"), said("Done.", "stop")])[:4] == (1, 0, 0, "error")
 
 
@@ -305,7 +303,7 @@ def test_aider_does_not_ask_again_after_an_edit_that_succeeds() -> None:
 # AutoGPT.
 
 
-def test_autogpt_gives_up_after_three_outputs_in_a_row_that_it_cannot_parse() -> None:
+def test_autogpt_stops_after_three_unparsable_outputs_in_a_row() -> None:
     assert observe(preset("autogpt"), "X X X X")[:4] == (3, 0, 0, "error_streak")
     assert observe(preset("autogpt"), "X X T X X X X")[:4] == (6, 1, 0, "error_streak")
 

@@ -41,7 +41,7 @@ def test_utf_16_gives_the_runs_of_utf_8(tmp_path: Path, name: str, encoding: str
     assert [run.steps for run in load_runs(path)] == [run.steps for run in load_runs(source)]
 
 
-def test_utf_16_with_long_lines_and_a_cut_end_loses_only_the_last_line(tmp_path: Path) -> None:
+def test_truncated_utf_16_with_long_lines_loses_the_last_line(tmp_path: Path) -> None:
     text = "".join(json.dumps({"role": role, "content": "ä€𐍈" * 200_000}) + "\n" for role in ("user", "assistant"))
     path = tmp_path / "chat.jsonl"
     path.write_bytes((text + '{"role": "user", "content": "half').encode("utf-16")[:-1])

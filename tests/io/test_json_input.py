@@ -19,9 +19,7 @@ def test_lines_know_their_numbers_and_empty_ones_are_passed_over(tmp_path: Path)
     assert damage.first is None
 
 
-def test_a_line_beyond_the_limit_is_passed_over_without_being_held(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_line_beyond_the_limit_is_skipped_without_being_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(json_input, "MAX_LINE", 100)
     path = tmp_path / "a.jsonl"
     path.write_bytes(b"1\n" + b"[" + b" " * 98 + b"]\n" + b'"' + b"x" * 5_000_000 + b'"\n2\n')
@@ -36,7 +34,7 @@ def test_deep_nesting_is_refused_and_no_crash(deep: bytes) -> None:
         parse(deep)
 
 
-def test_half_a_surrogate_is_replaced_and_whole_pairs_and_backslashes_stay() -> None:
+def test_half_surrogate_is_replaced_and_whole_pairs_are_kept() -> None:
     given = rb'["\ud83d\ude00", "\ud83d", "\ude00x", "\\ud83d", "\\\ud83d"]'
     assert parse(given) == ["😀", "\ufffd", "\ufffdx", r"\ud83d", "\\\ufffd"]
 
@@ -80,7 +78,7 @@ def test_what_is_not_text_is_named() -> None:
     assert content_text({"a": 1}) == '{"a":1}'
 
 
-def test_a_head_holds_the_values_of_the_lines_or_of_the_one_document_as_far_as_it_goes() -> None:
+def test_head_reads_values_of_lines_or_of_a_partial_document() -> None:
     def values(data: bytes) -> tuple[object, ...]:
         return fields.Head(data, Path("a")).values
 
@@ -114,7 +112,7 @@ def test_values_are_those_of_the_lines_or_the_one_document(
     assert list(json_input.json_values(path, json_input.Damage(path))) == expected
 
 
-def test_of_a_document_that_is_cut_all_is_kept_but_the_entry_that_it_cuts(tmp_path: Path) -> None:
+def test_truncated_document_loses_only_the_entry_that_is_cut(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     whole = '{"id": 1, "list": [{"a": [1, 2]}, {"a": [3]}, {"a": [4, 5]}], "end": true}'
     for size, kept in ((whole.index("4"), 2), (whole.index("3"), 1), (whole.index("}], ") + 1, 2)):

@@ -20,7 +20,7 @@ def saved(folder: Path, runs: int = 3) -> Path:
     return path
 
 
-def test_it_is_read_as_what_it_holds_from_a_file_and_from_a_folder(tmp_path: Path) -> None:
+def test_packed_runs_load_like_plain_ones_from_file_and_folder(tmp_path: Path) -> None:
     path = saved(tmp_path)
     (tmp_path / "plain").mkdir()
     plain = tmp_path / "plain" / "runs.jsonl"

@@ -13,7 +13,7 @@ def test_every_value_knows_its_line() -> None:
     assert [document.line(place) for place in places] == [12, 13, 14, 15, 17]
 
 
-def test_the_line_of_a_place_that_is_not_there_is_that_of_what_is_around_it() -> None:
+def test_line_of_a_missing_path_is_that_of_its_parent() -> None:
     document = read_yaml("a:\n  b: 1\n")
     assert [document.line(p) for p in (["a", "nope"], ["nope"], ["a", "b", "c"], [])] == [1, 1, 2, 1]
     assert read_yaml("").line(["a"]) == 1
@@ -60,5 +60,5 @@ def test_a_bomb_of_aliases_is_refused_without_being_expanded() -> None:
         read_yaml(f"a0: &a0 [x]\n{rungs}\n")
 
 
-def test_a_tag_that_says_what_stands_there_anyway_or_that_it_is_a_text_is_none_too_many() -> None:
+def test_redundant_or_text_tag_is_accepted() -> None:
     assert read_yaml("{a: !!int 1, b: !!str 2, c: !!seq [x], d: ! y}").data == {"a": 1, "b": "2", "c": ["x"], "d": "y"}

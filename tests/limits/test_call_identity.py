@@ -65,7 +65,7 @@ def test_call_and_result_tells_polling_from_repeating() -> None:
     assert same("{}", "{}", "call+result", ("1%", "1%"))
 
 
-def test_an_unknown_identity_is_an_error_that_lists_the_known_ones() -> None:
+def test_unknown_identity_raises_and_lists_the_known_ones() -> None:
     with pytest.raises(SettingError, match="accepted: raw, ordered, canonical, call\\+result, tool"):
         RepeatStreak("object")
 
@@ -101,7 +101,7 @@ def test_the_folded_streak_is_the_run_length_of_equal_keys(pairs: Any, identity:
         assert streak == expected
 
 
-def test_the_error_streak_is_unknown_from_an_unknown_result_to_a_known_success() -> None:
+def test_error_streak_is_unknown_until_the_next_known_success() -> None:
     pairs = [(ToolCall("", "t", ""), ToolResult("", "", error)) for error in (True, True, None, True, False, True)]
     assert counts_of(ErrorStreak(), pairs) == [1, 2, None, None, 0, 1]
 
@@ -122,7 +122,7 @@ def test_the_error_streak_is_unknown_from_an_unknown_result_to_a_known_success()
         ("ABBABB", 1),
     ],
 )
-def test_the_cycle_period_is_the_smallest_with_two_equal_halves_at_the_end(keys: str, period: int | None) -> None:
+def test_cycle_period_is_the_smallest_with_two_equal_halves(keys: str, period: int | None) -> None:
     assert cycle_period(keys) == period
     assert cycle_period(list(keys)) == period
 
@@ -135,7 +135,7 @@ def test_the_arguments_hash_is_the_blake2b_of_the_canonical_form() -> None:
 
 
 @pytest.mark.parametrize("identity", IDENTITIES)
-def test_arguments_that_a_log_keeps_back_are_the_same_as_no_others_but_by_tool_alone(identity: str) -> None:
+def test_redacted_arguments_equal_no_others_except_by_tool(identity: str) -> None:
     detector = RepeatStreak(identity)
     counts = counts_of(detector, [(ToolCall("1", "look", REDACTED), ToolResult("1", "same"))] * 3)
     by_tool = identity == "tool"
@@ -172,7 +172,7 @@ def test_arguments_are_the_same_json_to_another_parser(arguments: str) -> None:
 
 
 @pytest.mark.parametrize(("left", "right"), [("[", "]"), ('{"a":', "}")])
-def test_arguments_that_are_nested_too_deep_are_compared_as_they_are(left: str, right: str) -> None:
+def test_arguments_nested_too_deep_are_compared_as_sent(left: str, right: str) -> None:
     for depth, as_sent in ((200, False), (201, True), (100_000, True)):
         text = f" {left * depth}1{right * depth}"
         assert (call_key(ToolCall("", "t", text)) == ("t", text)) is as_sent
@@ -204,7 +204,7 @@ ODD_PARTS = [
 @cases(250)
 @example([[0.0]], False, [(2, "9" * 4301)])
 @given(JSON_VALUES, st.booleans(), st.lists(st.tuples(st.integers(0, 40), st.sampled_from(ODD_PARTS)), max_size=2))
-def test_the_standard_library_parses_arguments_as_pydantic_does_or_leaves_them_to_it(
+def test_argument_parser_agrees_with_pydantic_or_defers_to_it(
     value: Any, ascii_only: bool, odd: list[tuple[int, str]]
 ) -> None:
     text = json.dumps(value, ensure_ascii=ascii_only)

@@ -70,7 +70,7 @@ ITEMS = st.lists(
 
 @cases(25, suppress_health_check=[HealthCheck.too_slow])
 @given(ITEMS)
-def test_a_rule_stops_a_live_run_where_it_is_first_true_in_the_recording_of_one_without_it(items: Any) -> None:
+def test_live_run_stops_where_rule_first_fires_in_recording(items: Any) -> None:
     whole = play([*items, "done"], stop=bl.max_steps(1000))
     for rule in RULES:
         table = bl.boundaries_df(whole, rule)
@@ -107,7 +107,7 @@ def alarm(rule: bl.StopRule, run: bl.Run) -> bool:
 
 
 @pytest.mark.parametrize("rule", RULES[2:], ids=str)
-def test_a_frame_that_holds_no_calls_cannot_tell_what_these_watch(rule: bl.StopRule, runs: list[bl.Run]) -> None:
+def test_frame_without_calls_is_refused_for_call_detectors(rule: bl.StopRule, runs: list[bl.Run]) -> None:
     with pytest.raises(bl.SettingError, match="cannot be computed from a frame, which holds no calls: pass runs"):
         bl.counterfactual(bl.recording_df(runs), rules=[rule])
 
@@ -183,7 +183,7 @@ def with_(**values: Any) -> Any:
         lambda detector: bl.detectors.Detections(detector, 2),
     ],
 )
-def test_a_detector_that_is_not_whole_is_refused_when_a_rule_is_made_of_it(make: Any, wrong: str) -> None:
+def test_incomplete_detector_is_refused_when_a_rule_is_made(make: Any, wrong: str) -> None:
     with pytest.raises(bl.SettingError, match=f"has no attribute `{wrong}`: expected"):
         make(lacking(wrong))
 

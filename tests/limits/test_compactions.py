@@ -89,7 +89,7 @@ ITEMS = st.lists(st.sampled_from((FULL, EMPTY)), max_size=12).map(
 
 @cases(50, suppress_health_check=[HealthCheck.too_slow])
 @given(ITEMS, st.integers(1, 3), st.integers(2, 4))
-def test_the_live_loop_stops_where_the_rule_is_first_true_in_the_recording(items: Any, within: int, n: int) -> None:
+def test_compaction_thrash_stops_live_where_recording_fires(items: Any, within: int, n: int) -> None:
     rule = bl.detectors.compaction_thrash(n, within)
     whole = play([*items, "done"], compaction=COMPACTION, stop=bl.max_steps(100))
     rows = bl.boundaries_df(whole, rule)
@@ -105,7 +105,7 @@ def test_the_live_loop_stops_where_the_rule_is_first_true_in_the_recording(items
 
 @cases(25, suppress_health_check=[HealthCheck.too_slow])
 @given(ITEMS, st.data())
-def test_a_branch_goes_on_with_the_count_of_the_run_that_it_began_with(items: Any, data: Any) -> None:
+def test_compaction_count_continues_in_a_branch(items: Any, data: Any) -> None:
     rule, script = bl.detectors.compaction_thrash(2, 2), bl.ScriptedModel([*items, "done"])
     whole = play(script, compaction=COMPACTION, stop=bl.max_steps(100))
     at = data.draw(st.integers(0, len(items)))
@@ -118,7 +118,7 @@ def test_a_branch_goes_on_with_the_count_of_the_run_that_it_began_with(items: An
 
 @cases(50, suppress_health_check=[HealthCheck.too_slow])
 @given(ITEMS, st.integers(1, 3), st.integers(2, 4))
-def test_a_monitor_and_a_log_that_grows_stop_where_the_live_loop_stops(items: Any, within: int, n: int) -> None:
+def test_compaction_thrash_stops_monitor_and_log_as_live_loop(items: Any, within: int, n: int) -> None:
     rule = bl.detectors.compaction_thrash(n, within) | bl.detectors.context_growth(1500, "tool")
     whole = play([*items, "done"], compaction=COMPACTION, stop=bl.max_steps(100))
     live = play([*items, "done"], compaction=COMPACTION, stop=rule)
@@ -136,7 +136,7 @@ def test_a_monitor_and_a_log_that_grows_stop_where_the_live_loop_stops(items: An
     assert [fired.stop for fired in state.fired] == ([live.stop] if live.stop_reason == "stuck" else [])
 
 
-def test_a_loop_of_compactions_is_stopped_at_the_third_and_work_in_between_is_not() -> None:
+def test_third_rapid_compaction_stops_and_spaced_ones_do_not() -> None:
     def script(*tokens: int) -> list[Any]:
         usage = [{"input_tokens": of, "output_tokens": 1} for of in tokens]
         return [*({"tool_calls": [call("look", n=n)], "usage": of} for n, of in enumerate(usage)), "done"]
@@ -153,7 +153,7 @@ def test_a_loop_of_compactions_is_stopped_at_the_third_and_work_in_between_is_no
 
 @cases(50)
 @given(st.lists(st.integers(0, 5), max_size=8))
-def test_a_chain_is_one_more_than_the_rapid_refills_that_claude_code_counts(gaps: list[int]) -> None:
+def test_compaction_chain_is_one_more_than_claude_code_refills(gaps: list[int]) -> None:
     places, refills = [0], 0
     for turns in gaps:  # since the compaction before; at the third of fewer than 3 turns in a row it gives up
         refills = refills + 1 if turns < 3 else 0
@@ -162,7 +162,7 @@ def test_a_chain_is_one_more_than_the_rapid_refills_that_claude_code_counts(gaps
     assert ledger_of([run], [CompactionThrash()]).counters["compaction_thrash:2"][-1] == refills + 1
 
 
-def test_a_record_that_does_not_say_whether_it_was_compacted_is_unknown() -> None:
+def test_compactions_are_unknown_if_the_source_omits_them() -> None:
     run, rule = compacted_run([[(0, True)] * 3]), bl.detectors.compaction_thrash(2)
     assert compactions_of(run) == {}
     other = replace(run, source="swe_agent")
@@ -172,7 +172,7 @@ def test_a_record_that_does_not_say_whether_it_was_compacted_is_unknown() -> Non
     assert compactions_of(replace(compacted_run([[(0, True), (1, True)]]), source="swe_agent")) == {2: 1}
 
 
-def test_the_two_messages_of_one_compaction_of_opencode_count_once() -> None:
+def test_opencode_compaction_with_two_messages_counts_once() -> None:
     run = compacted_run([[(0, True)] * 3], "opencode")
     pair = (
         Event(1, "compaction", {"after_step": 1, "auto": True}),

@@ -395,7 +395,7 @@ AT_250 = "".join(f"w{i:04}" for i in range(50))
         ("", 0),
     ],
 )
-def test_text_chants_when_one_chunk_comes_ten_times_close_together(text: str, found: int) -> None:
+def test_repeated_text_needs_ten_close_copies_of_a_chunk(text: str, found: int) -> None:
     assert counts_of(RepeatedText(), [(Response(text), [])]) == [found]
 
 

@@ -45,7 +45,7 @@ def test_function_stops_a_run_and_its_recording_alike(function: Callable[[Any], 
     assert bl.Replay(free, rules=[function]).run.run_id == free.run_id
 
 
-def test_function_and_rule_of_the_same_meaning_give_the_same_tables() -> None:
+def test_function_rule_gives_the_same_tables_as_a_built_in_rule() -> None:
     runs = bl.load_dataset("atlas/tau-airline", limit=40)
 
     def cap(prefix: Any) -> bool:

@@ -49,13 +49,13 @@ WORDS = [step(("bash", {"command": f"node check.js --all --label {word}"})) for 
 
 
 @pytest.mark.parametrize("script", [PAGES, EDITS, WORDS * 4], ids=["pages", "edits", "words"])
-def test_calls_whose_arguments_drift_are_similar_and_never_the_same(script: list[Item]) -> None:
+def test_drifting_arguments_are_similar_but_never_equal(script: list[Item]) -> None:
     assert stop_of(script, bl.detectors.similar_calls(5, 0.85)) == ("stuck", 5)
     assert stop_of(script, bl.doom_loop(3)) == ("finished", 12)
     assert stop_of(script, bl.cycle(2, 3))[0] == "finished"
 
 
-def test_similar_calls_with_results_that_differ_are_left_alone_under_call_and_result() -> None:
+def test_similar_calls_with_other_results_pass_with_call_result() -> None:
     pages = [f"{chr(97 + n) * 40}\n" for n in range(12)]
     rule = bl.detectors.similar_calls(5, 0.85, "call+result")
     assert stop_of(PAGES, rule, pages) == ("finished", 12)
@@ -104,7 +104,7 @@ def test_similar_calls_are_unknown_where_arguments_are_kept_back() -> None:
 
 @cases(100)
 @given(CALLS, CALLS, st.sampled_from(("raw", "ordered", "canonical", "call+result", "tool")))
-def test_two_calls_share_their_digest_if_and_only_if_they_are_the_same(one: Any, other: Any, identity: str) -> None:
+def test_calls_share_a_digest_if_and_only_if_they_are_equal(one: Any, other: Any, identity: str) -> None:
     given_calls = [(call, result or ToolResult("", "")) for call, result in (one, other)]
     observed = [ObservedCall(*pair) for pair in given_calls]
     digests = [call.digest(identity) for call in observed]
@@ -118,7 +118,7 @@ def test_two_calls_share_their_digest_if_and_only_if_they_are_the_same(one: Any,
 
 
 @pytest.mark.parametrize("text", ["", "Let me look again."])
-def test_an_alternation_over_messages_is_a_cycle_whatever_text_is_between(text: str) -> None:
+def test_alternating_messages_are_a_cycle_despite_text_between(text: str) -> None:
     messages = [step(one, text=f"{text} {n}" if text else "") for n, one in enumerate([A, B] * 4)]
     assert stop_of(messages, bl.cycle(2, 3)) == ("stuck", 6)  # opencode issue 47759
     assert stop_of([step(A, text=text)] * 5, bl.doom_loop(3)) == ("doom_loop", 3)  # 25254, 43673
@@ -128,7 +128,7 @@ def test_an_alternation_over_messages_is_a_cycle_whatever_text_is_between(text: 
     assert stop_of(messages, bl.detectors.alternating_actions(6))[0] == ("finished" if text else "stuck")
 
 
-def test_other_calls_in_between_hide_an_alternation_from_cycles_and_not_from_a_window() -> None:
+def test_interleaved_calls_hide_alternation_from_cycle_rule() -> None:
     script = [step(A), step(B), step(("ls", {"path": "1"})), step(A), step(("ls", {"path": "2"})), step(B), step(A)]
     script += [step(("ls", {"path": "3"})), step(A), step(B)]
     assert stop_of(script, bl.cycle(None, 2)) == ("finished", 10)
@@ -137,7 +137,7 @@ def test_other_calls_in_between_hide_an_alternation_from_cycles_and_not_from_a_w
     assert stop_of(script, bl.detectors.call_window(4, 16, exempt=["read"])) == ("finished", 10)
 
 
-def test_a_test_that_is_run_after_each_change_is_no_loop_where_its_results_differ() -> None:
+def test_rerun_test_with_new_results_is_no_loop_by_call_result() -> None:
     changes = [step(("edit", {"line": n, "text": "x" * n}), ("bash", {"command": "pytest"})) for n in range(8)]
     assert stop_of(changes, bl.detectors.call_window(4)) == ("stuck", 4)
     results = {"bash": [f"{8 - n} failed" for n in range(8)]}
@@ -152,7 +152,7 @@ def growing(*calls: tuple[str, Item]) -> list[Item]:
     return [step(one, tokens=1000 * (n + 1)) for n, one in enumerate(calls)]
 
 
-def test_the_context_grows_without_progress_while_the_same_calls_give_the_same_results() -> None:
+def test_context_growth_stops_calls_that_repeat_their_results() -> None:
     boards = growing(A, B, C, *[A, B] * 5)  # willdady/platypus issue 268
     assert stop_of(boards, bl.detectors.context_growth(4000)) == ("stuck", 8)
     poll = growing(*[A] * 8)
@@ -167,7 +167,7 @@ def test_work_that_is_new_lets_the_context_grow_as_it_likes() -> None:
     assert stop_of(pages, bl.detectors.context_growth(5000, exempt=["read"])) == ("stuck", 6)
 
 
-def test_growth_is_unknown_without_tokens_until_something_new_is_done() -> None:
+def test_context_growth_is_unknown_without_tokens_until_progress() -> None:
     script = [step(A, tokens=10), step(A), step(A), step(B, tokens=10), step(B, tokens=20), step(B, tokens=50)]
     rule = bl.detectors.context_growth(30, on_unknown="ignore")
     assert stop_of(script, rule) == ("stuck", 6)
@@ -180,7 +180,7 @@ def test_growth_is_unknown_without_tokens_until_something_new_is_done() -> None:
     ]
 
 
-def test_the_calls_that_were_made_are_kept_without_copying_all_of_them_each_time() -> None:
+def test_context_growth_keeps_calls_without_copying_them_all() -> None:
     watch = bl.detectors.ContextGrowth("canonical")
     state = watch.start
     for number in range(2000):

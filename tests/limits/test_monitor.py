@@ -26,7 +26,7 @@ def after(monitor: bl.Monitor, n: int = 1) -> Verdict:
     return verdict
 
 
-def test_the_verdict_is_stop_at_the_boundary_of_the_rule_and_names_it() -> None:
+def test_monitor_stops_at_the_boundary_and_names_the_rule() -> None:
     monitor = bl.Monitor(bl.max_steps(9) | bl.doom_loop(3))
     assert after(monitor, 2) == ("continue", None, "")
     verdict = after(monitor)
@@ -109,7 +109,7 @@ def test_a_monitor_refuses_the_scope_auto_which_depends_on_a_log() -> None:
         bl.Monitor(bl.max_steps(3), scope="auto")
 
 
-def test_usage_and_time_are_counted_and_unknown_is_an_error_unless_the_rule_ignores_it() -> None:
+def test_monitor_counts_usage_and_time_and_raises_on_unknown() -> None:
     monitor = bl.Monitor(bl.max_tokens(250) | bl.max_time(9, on_unknown="ignore"))
     assert monitor.after(LOOK, ["x"], {"input_tokens": 100, "output_tokens": 10}, elapsed_ms=8_000).action == "continue"
     verdict = monitor.after(LOOK, ["x"], Usage(100, 10), elapsed_ms=9_001)
@@ -156,7 +156,7 @@ def test_a_monitor_counts_anew_in_each_turn_by_default() -> None:
     assert (monitor.scope, monitor.steps, monitor.first_stop) == ("turn", 0, None)
 
 
-def test_a_rule_at_the_response_stops_before_the_calls_are_executed() -> None:
+def test_response_rule_stops_before_calls_are_executed() -> None:
     policy = ROUNDS
     monitor = bl.Monitor(policy.rule({"max_steps": 2}), at_response=policy.response_rule({"max_steps": 2}))
     after(monitor, 2)
@@ -168,7 +168,7 @@ def test_a_rule_at_the_response_stops_before_the_calls_are_executed() -> None:
     assert monitor.steps == 2
 
 
-def test_an_alternative_that_reads_a_counter_of_the_response_is_evaluated_there() -> None:
+def test_monitor_moves_response_rules_to_the_response() -> None:
     at_response = ROUNDS.response_rule({"max_steps": 2})
     assert at_response is not None
     monitor = bl.Monitor(bl.max_steps(9) | at_response)
@@ -196,7 +196,7 @@ def test_a_monitor_is_the_same_after_it_was_pickled_at_any_step() -> None:
         whole.before(calls)  # it counts nothing
 
 
-def test_a_block_ends_where_the_loop_asks_for_it_and_other_errors_pass() -> None:
+def test_raise_if_stopped_ends_own_block_and_other_errors_pass() -> None:
     async def guarded() -> bl.Monitor:
         async with bl.Monitor(bl.max_steps(3)) as monitor:
             while True:
@@ -211,7 +211,7 @@ def test_a_block_ends_where_the_loop_asks_for_it_and_other_errors_pass() -> None
         other.raise_if_stopped()
 
 
-def test_a_decorated_step_gives_the_verdict_and_is_not_called_after_a_stop() -> None:
+def test_decorated_step_returns_verdicts_and_ends_at_a_stop() -> None:
     monitor, made = bl.Monitor(bl.max_steps(2)), []
 
     @monitor.step
@@ -226,7 +226,7 @@ def test_a_decorated_step_gives_the_verdict_and_is_not_called_after_a_stop() -> 
     assert made == ["look", "look"]
 
 
-def test_a_decorated_step_without_calls_ends_the_loop_as_finished() -> None:
+def test_decorated_step_without_calls_finishes_the_loop() -> None:
     monitor = bl.Monitor(bl.max_steps(2))
     verdict = monitor.step(lambda: None)()
     assert (verdict.action, verdict.stop and verdict.stop.reason) == ("stop", "finished")

@@ -181,7 +181,7 @@ def test_a_monitor_stops_where_the_live_loop_does(number: int) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name, policy in bl.policies.items() if policy.unseen])
-def test_a_monitor_with_the_limits_of_a_preset_stops_where_its_live_loop_does(name: str) -> None:
+def test_monitor_with_preset_limits_stops_as_the_live_loop(name: str) -> None:
     preset = bl.policies[name].vary(wrap_up={"summary": "none"})
 
     @EACH

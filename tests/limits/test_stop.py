@@ -42,7 +42,7 @@ def test_the_stop_tells_rule_threshold_value_and_boundary() -> None:
     assert stop.overshoot == 2
 
 
-def test_or_gives_the_reason_of_its_first_true_member_and_lists_the_others() -> None:
+def test_or_rule_names_first_true_member_and_lists_the_others() -> None:
     rule = tool_budget(5) | max_steps(2) | max_cost(1)
     stop = verdict(rule, steps=2, tool_calls=5, cost=2_000_000)
     assert (stop.reason, stop.also_fired) == ("tool_budget", ("step_cap", "cost_budget"))
@@ -74,9 +74,7 @@ def test_operators_flatten_and_print_as_they_were_written() -> None:
     ("tokens", "steps", "expected"),
     [(None, 5, True), (None, 4, None), (9, 5, True), (9, 4, False), (10, 4, True)],
 )
-def test_or_with_an_unknown_is_true_where_the_other_is_and_else_unknown(
-    tokens: int | None, steps: int, expected: bool | None
-) -> None:
+def test_or_rule_with_an_unknown_is_true_or_unknown(tokens: int | None, steps: int, expected: bool | None) -> None:
     rule = max_tokens(10) | max_steps(5)
     assert rule(Progress(tokens=tokens, steps=steps)) is expected
     flipped = max_steps(5) | max_tokens(10)
@@ -87,9 +85,7 @@ def test_or_with_an_unknown_is_true_where_the_other_is_and_else_unknown(
     ("tokens", "steps", "expected"),
     [(None, 5, None), (None, 4, False), (9, 5, False), (10, 5, True)],
 )
-def test_and_with_an_unknown_is_false_where_the_other_is_and_else_unknown(
-    tokens: int | None, steps: int, expected: bool | None
-) -> None:
+def test_and_rule_with_an_unknown_is_false_or_unknown(tokens: int | None, steps: int, expected: bool | None) -> None:
     assert (max_tokens(10) & max_steps(5))(Progress(tokens=tokens, steps=steps)) is expected
     assert (max_steps(5) & max_tokens(10))(Progress(tokens=tokens, steps=steps)) is expected
 

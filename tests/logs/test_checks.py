@@ -330,7 +330,7 @@ def test_lines_of_unknown_types_are_counted(tmp_path: Path) -> None:
     assert inconsistencies(path) == []
 
 
-def test_calls_without_results_beside_results_without_calls_are_named(tmp_path: Path) -> None:
+def test_calls_and_results_that_never_match_are_reported(tmp_path: Path) -> None:
     call = {"type": "function", "function": {"name": "ls", "arguments": "{}"}}
     messages = [{"role": "user", "content": "go"}]
     for number in range(2):

@@ -40,7 +40,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_data_set_is_read_with_its_labels_and_what_it_lacks_is_unknown(folder: Path) -> None:
+def test_data_set_is_read_with_labels_and_unknown_fields(folder: Path) -> None:
     runs = bl.load_dataset("tau_bench", root=str(folder), progress=False)
     assert [(run.n_steps, run.n_tool_calls, run.success, run.stop_reason) for run in runs] == [
         (2, 1, True, "finished"),

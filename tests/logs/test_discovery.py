@@ -33,7 +33,7 @@ def logs(home: Path, **options: object) -> dict[str, Found]:
     return {found.format: found for found in found_logs(home, environ={}, **options)}  # type: ignore[arg-type]
 
 
-def test_each_harness_is_counted_and_those_without_a_reader_say_so(home: Path) -> None:
+def test_each_harness_is_counted_and_missing_readers_are_marked(home: Path) -> None:
     found = logs(home)
     claude, codex = found["claude_code"], found["codex"]
     assert claude[2:6] == (2, 15, datetime.fromtimestamp(200, UTC), True)
@@ -49,7 +49,7 @@ def test_only_files_changed_since(home: Path) -> None:
     assert logs(home, since=datetime.fromtimestamp(150, UTC))["claude_code"].files == 1
 
 
-def test_a_variable_that_names_the_folder_is_honoured_and_no_file_counts_twice(home: Path, tmp_path: Path) -> None:
+def test_folder_variable_is_used_and_no_file_counts_twice(home: Path, tmp_path: Path) -> None:
     other = tmp_path / "elsewhere"
     put(other / "projects/-x/b.jsonl", 100, 500)
     (claude,) = [
@@ -62,7 +62,7 @@ def test_a_variable_that_names_the_folder_is_honoured_and_no_file_counts_twice(h
     assert next(found for found in both if found.format == "codex").files == 1
 
 
-def test_folder_that_cannot_be_searched_is_named_and_the_others_are_counted(
+def test_unsearchable_folder_is_reported_and_others_are_counted(
     home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     codex = home / ".codex" / "sessions"
@@ -83,7 +83,7 @@ def test_folder_that_cannot_be_searched_is_named_and_the_others_are_counted(
 
 
 @pytest.mark.parametrize("fault", [PermissionError(13, "Permission denied"), OSError(5, "Input/output error")])
-def test_file_that_cannot_be_looked_at_is_named_and_the_others_are_counted(
+def test_unreadable_file_is_reported_and_others_are_counted(
     fault: OSError, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = {one.format: one.files for one in found_logs(home, environ={})}
@@ -109,7 +109,7 @@ def test_time_that_no_calendar_has_is_none(home: Path, monkeypatch: pytest.Monke
     assert time_of(far) is None
 
 
-def test_size_of_a_log_in_several_folders_is_that_of_all_its_files(home: Path) -> None:
+def test_log_size_is_the_sum_over_all_its_folders(home: Path) -> None:
     storage = home / ".local/share/opencode/storage"
     put(storage / "message/ses_1/msg_1.json", 50, 500)
     put(storage / "part/msg_1/prt_1.json", 1_000, 600)

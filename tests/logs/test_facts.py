@@ -120,7 +120,7 @@ def test_facts_of_facts_are_the_same_facts(runs: list[Run]) -> None:
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES[:2])
-def test_the_same_runs_give_the_same_bytes_from_a_list_and_from_a_generator(tmp_path: Path, suffix: str) -> None:
+def test_facts_of_a_list_and_of_a_generator_are_the_same_bytes(tmp_path: Path, suffix: str) -> None:
     runs = [replace(play(steps("A A B x A")), run_id=f"r{number}") for number in range(3)]
     one, two = tmp_path / f"one{suffix}", tmp_path / f"two{suffix}"
     bl.save_runs(runs, one, contents="facts")
@@ -223,7 +223,7 @@ def test_a_rule_stays_if_each_of_its_arguments_is_one_word(rule: str, kept: bool
 
 
 @pytest.mark.parametrize("name", ["inspect_react", "mini_swe_agent", "smolagents", "swe_agent"])
-def test_what_a_policy_of_boolab_sent_is_still_known_to_be_as_recorded(name: str) -> None:
+def test_facts_still_identify_messages_sent_by_the_policy(name: str) -> None:
     run = play(steps("A A A"), policy=name)
     assert run.inputs
     asked: Any = {"grid": {"max_steps": [2, None]}, "policy": bl.policies[name].vary(compaction=None)}
@@ -267,7 +267,7 @@ def test_a_profile_of_facts_is_that_of_the_runs() -> None:
     assert bl.fit_profile(list(facts_of(runs))).profile == bl.fit_profile(runs).profile
 
 
-def test_runs_that_repeat_too_much_to_be_read_again_are_not_packed(tmp_path: Path) -> None:
+def test_runs_that_compress_too_much_to_read_are_not_packed(tmp_path: Path) -> None:
     run = replace(play(steps("A")), task="x" * 2**25)
     with pytest.raises(SettingError, match=r"repeat so much that 33,\d+,\d+ bytes become .* save them as \.jsonl or"):
         bl.save_runs(run, tmp_path / "runs.jsonl.bz2")

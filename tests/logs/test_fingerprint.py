@@ -80,7 +80,7 @@ def test_fingerprint_differs_where_something_else_was_said(one: Turns, other: Tu
     assert (fingerprint(conversation(one)) == fingerprint(conversation(other))) is same
 
 
-def test_fingerprint_has_no_id_time_usage_result_or_order_of_keys() -> None:
+def test_fingerprint_ignores_ids_times_usage_results_key_order() -> None:
     call, other = ToolCall("c1", "look", '{"a": 1, "b": 2}'), ToolCall("x", "look", '{"b":2,"a":1}')
     run = conversation([("Go", "So.", "")])
     first = Step(1, 1, 0, 5, 5, Response("So.", (call,)), (ToolResult("c1", "x"),))

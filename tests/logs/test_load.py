@@ -48,7 +48,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_folder_gives_the_runs_of_all_logs_in_it_and_one_bad_file_stops_nothing(folder: Path) -> None:
+def test_folder_gives_the_runs_of_all_logs_despite_a_bad_file(folder: Path) -> None:
     with pytest.warns(ReadWarning, match=r"bad\.json:1: not valid JSON .*; the file was skipped"):
         reading = read_logs(folder)
     assert [run.source for run in reading.runs] == ["boolab", "claude_code", "claude_code"]
@@ -99,7 +99,7 @@ def test_only_files_changed_since_and_the_newest_first(folder: Path) -> None:
     assert [Path(row.path).name for row in newest.files if row.skipped is None] == ["two.jsonl", "own.jsonl"]
 
 
-def test_the_one_file_that_was_named_is_refused_with_the_formats_and_those_similar(folder: Path) -> None:
+def test_unknown_file_is_refused_with_all_and_similar_formats(folder: Path) -> None:
     with pytest.raises(RunFormatError, match=r"package\.json:1: not a log of a known format") as caught:
         load_runs(folder / "package.json")
     assert caught.value.line == 1
@@ -114,7 +114,7 @@ def test_the_one_file_that_was_named_is_refused_with_the_formats_and_those_simil
         load_runs(folder / "bad.json")
 
 
-def test_an_empty_file_is_said_to_be_empty_and_is_no_run_where_its_format_is_named(tmp_path: Path) -> None:
+def test_empty_file_is_refused_unless_its_format_is_named(tmp_path: Path) -> None:
     path = tmp_path / "runs.jsonl"
     save_runs([], path)
     with pytest.raises(RunFormatError, match=r"runs\.jsonl:1: the file is empty"):
@@ -200,7 +200,7 @@ def test_links_to_files_of_the_kernel_are_not_opened(
 
 
 @NO_PROC
-def test_a_report_that_is_a_link_to_a_file_of_the_kernel_says_nothing(tmp_path: Path) -> None:
+def test_report_that_links_to_a_kernel_file_is_not_read(tmp_path: Path) -> None:
     (tmp_path / "x.traj").write_text('{"environment": "e", "trajectory": [], "info": {}}')
     (tmp_path / "results.json").symlink_to("/proc/self/environ")
     assert sidecar(tmp_path / "results.json") is None
@@ -245,7 +245,7 @@ def test_a_bar_is_shown_only_where_somebody_can_see_it(
         ("with_outcome", "labels beside it cannot be read (ZeroDivisionError: boom)"),
     ],
 )
-def test_error_about_one_file_is_a_warning_and_the_others_are_read(
+def test_error_in_one_file_is_a_warning_and_others_are_read(
     place: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in "abc":

@@ -59,7 +59,7 @@ def test_a_reader_of_ones_own_reads_a_file_that_no_other_knows(tmp_path: Path, r
     assert (run.run_id, run.source, run.task, run.stop_reason) == ("a", "toy", "Hello", "finished")
 
 
-def test_in_a_folder_it_is_asked_about_files_of_its_suffixes_alone(tmp_path: Path) -> None:
+def test_own_reader_is_asked_only_about_its_suffixes_in_a_folder(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "a.toylog").write_text(LINES)
     (tmp_path / "b.toylog").write_text('{"log": "other"}\n')

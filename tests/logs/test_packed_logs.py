@@ -60,7 +60,7 @@ def test_a_packed_log_that_holds_too_much_is_refused(tmp_path: Path, packing: st
         bl.load_runs(path, format="openai_chat")
 
 
-def test_without_the_package_a_log_in_zstandard_is_skipped_with_what_to_install(
+def test_missing_zstd_package_skips_a_log_and_names_the_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "rollout-1.jsonl.zst").write_bytes(zstd(own(ROLLOUT).read_bytes()))

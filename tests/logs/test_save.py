@@ -217,7 +217,7 @@ def test_live_runs_survive_the_disk(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("arguments", ['{"x":1e400}', '{"x":"\\ud83d","y":-1e400}', '{"x":"Infinity"}', '{"x":NaN}'])
-def test_numbers_beyond_all_floats_are_written_as_json_and_come_back(tmp_path: Path, arguments: str) -> None:
+def test_numbers_beyond_floats_are_saved_as_json_and_load_again(tmp_path: Path, arguments: str) -> None:
     step = Step(1, 1, None, None, None, Response(tool_calls=(ToolCall("c", "f", arguments),)), (None,))
     run = replace(play(distinct(1)), steps=(step,), limits={"$tuple": 1})
     for name in ("runs.jsonl", "runs.parquet"):
@@ -288,7 +288,7 @@ def test_of_calls_with_one_id_each_keeps_its_own_result(tmp_path: Path, name: st
         assert load_runs(tmp_path / name) == [run]
 
 
-def test_a_table_is_written_in_groups_of_rows_and_a_run_that_it_has_twice_is_read_once(
+def test_parquet_has_row_groups_and_a_repeated_run_is_read_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = [play(distinct(3)) for _ in range(4)]

@@ -42,7 +42,7 @@ def test_the_script_makes_the_recording_anew_byte_for_byte(tmp_path: Path) -> No
     assert (tmp_path / "again.jsonl").read_bytes() == (FOLDER / "coder.jsonl").read_bytes()
 
 
-def test_the_recording_is_small_labelled_and_says_that_it_is_simulated(runs: list[Run]) -> None:
+def test_shipped_recording_is_small_labelled_and_simulated(runs: list[Run]) -> None:
     assert (FOLDER / "coder.jsonl").stat().st_size < 2_500_000
     assert {run.model for run in runs} == {"simulated"}
     assert "**simulated**" in README
@@ -88,7 +88,7 @@ def test_sessions_of_two_turns_are_among_the_runs(runs: list[Run]) -> None:
 # The public runs.
 
 
-def test_a_trial_of_the_public_runs_keeps_the_numbers_of_the_reference() -> None:
+def test_first_trial_of_public_runs_reproduces_reference_numbers() -> None:
     """They were counted on the first of four trials."""
     trial = [run for run in load_dataset("atlas/tau-airline") if run.run_id.endswith("/0")]
     for axis, value, lower, upper, steps in (

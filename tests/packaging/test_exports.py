@@ -46,7 +46,7 @@ NAIVE: Any = boolab.policies["naive"]
 
 
 @pytest.mark.parametrize("package", LAZY)
-def test_the_public_names_are_sorted_and_each_is_what_its_stub_says(package: str) -> None:
+def test_public_names_are_sorted_and_match_their_stub(package: str) -> None:
     module: Any = importlib.import_module(package)
     homes = homes_of(package)
     assert dir(module) == module.__all__ == sorted(homes)
@@ -89,7 +89,7 @@ def test_no_package_has_a_name_that_is_one_of_its_modules(package: str) -> None:
         ("__wrapped__", ""),
     ],
 )
-def test_an_unknown_name_is_an_attribute_error_that_names_the_nearest(name: str, hint: str) -> None:
+def test_unknown_name_raises_and_suggests_the_nearest(name: str, hint: str) -> None:
     with pytest.raises(AttributeError) as error:
         getattr(boolab, name)
     assert str(error.value) == f"module 'boolab' has no attribute {name!r}{hint}"
@@ -108,7 +108,7 @@ def test_run_alone_imports_neither_yaml_nor_what_makes_tools() -> None:
     assert out.stdout.strip() == "[]"
 
 
-def test_running_an_agent_and_keeping_its_record_imports_neither_pandas_nor_matplotlib(tmp_path: Path) -> None:
+def test_running_and_saving_imports_no_pandas_or_matplotlib(tmp_path: Path) -> None:
     code = (
         "import sys, boolab as bl; bl.save_runs(bl.run_sync(None, 'x', model=bl.ScriptedModel(['y'])), 'run.jsonl');"
         "print([m for m in ('pandas', 'numpy', 'matplotlib', 'scipy', 'httpx') if m in sys.modules])"

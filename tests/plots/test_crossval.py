@@ -55,7 +55,7 @@ def test_without_a_promise_there_is_no_line(ax: Axes) -> None:
     assert "groups keep" in title(ax)
 
 
-def test_where_there_is_no_success_or_no_task_to_hold_out_it_says_so(ax: Axes) -> None:
+def test_crossval_plot_says_if_no_success_or_too_few_tasks(ax: Axes) -> None:
     failed = bl.stats.crossval(group_of_runs([3, 4], [False, False]), bl.stats.smallest_cap(), 2)
     bl.plots.plot_crossval(failed, ax=ax)
     assert title(ax) == "There is no success to keep"

@@ -31,7 +31,7 @@ def line(ax: Axes, label: str) -> Any:
     return next(one for one in ax.lines if one.get_label() == label).get_xydata()
 
 
-def test_the_line_is_the_front_and_the_band_is_that_of_the_finding(ax: Axes) -> None:
+def test_frontier_line_is_the_front_and_band_is_of_the_result(ax: Axes) -> None:
     bl.plots.plot_frontier(FOUND, least=0, ax=ax)
     front = FOUND.front.sort_values("saved_steps")
     expected = [[0, 1], *front[["saved_share", "kept_share"]].astype(float).to_numpy().tolist()]
@@ -45,7 +45,7 @@ def test_the_line_is_the_front_and_the_band_is_that_of_the_finding(ax: Axes) -> 
     assert {*FOUND.band["kept_high"].round(9)} <= {*band[:, 1].round(9)}
 
 
-def test_title_ring_and_label_are_about_the_best_that_keeps_enough(ax: Axes) -> None:
+def test_frontier_title_and_mark_show_the_best_that_keeps_enough(ax: Axes) -> None:
     bl.plots.plot_frontier(FOUND, keep=0.9, ax=ax)
     front = FOUND.front
     best = front[front["kept_share"] >= 0.9].sort_values("saved_steps").iloc[-1]
@@ -80,7 +80,7 @@ def test_several_groups_have_a_panel_each_to_one_scale() -> None:
         assert line(panel, "front")[1:, 1].tolist() == front["kept_share"].tolist()
 
 
-def test_a_frame_alone_is_drawn_without_a_band_and_names_are_no_markup(ax: Axes) -> None:
+def test_frontier_of_a_frame_has_no_band_and_escapes_names(ax: Axes) -> None:
     frame = FOUND.frame.assign(rule=UGLY)
     bl.plots.plot_frontier(frame, ax=ax)
     assert not ax.collections
@@ -89,7 +89,7 @@ def test_a_frame_alone_is_drawn_without_a_band_and_names_are_no_markup(ax: Axes)
     assert UGLY in title(ax)
 
 
-def test_where_nothing_keeps_enough_or_succeeds_the_title_or_the_axes_say_so(ax: Axes) -> None:
+def test_frontier_says_if_nothing_keeps_enough_or_succeeds(ax: Axes) -> None:
     bl.plots.plot_frontier(bl.stats.frontier(RUNS, [bl.max_steps(2), bl.max_steps(3)]), ax=ax)
     assert title(ax) == "None of 2 settings keeps 95% of 25 successes"
     none = bl.plots.plot_frontier(bl.stats.frontier(group_of_runs([3], [False]), RULES), ax=Figure().subplots())
@@ -113,7 +113,7 @@ BESIDE = {
 }
 
 
-def test_other_rules_are_lines_with_names_and_what_they_save_is_read_off_between_their_points(ax: Axes) -> None:
+def test_frontier_draws_other_rules_and_reads_their_savings(ax: Axes) -> None:
     bl.plots.plot_frontier(FOUND, keep=0.8, beside=BESIDE, least=0, ax=ax)
     lines = [one.get_xydata() for one in ax.lines if one.get_label() == "beside"]
     assert [np.asarray(one).tolist() for one in lines] == [[[0, 1], [0.1, 0.9], [0.4, 0.6]], [[0, 1], [0.05, 0.99]]]

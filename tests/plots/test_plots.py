@@ -213,7 +213,7 @@ def test_where_there_is_nothing_the_axes_say_so(plot: Any, text: str, ax: Axes) 
     assert not ax.axison
 
 
-def test_an_empty_sweep_may_be_asked_by_a_setting_that_it_never_had(ax: Axes) -> None:
+def test_empty_sweep_can_be_plotted_by_a_missing_setting(ax: Axes) -> None:
     assert [child.get_text() for child in plot_steps([], by="max_steps", ax=ax).texts] == ["no runs"]
 
 
@@ -272,7 +272,7 @@ def test_what_holds_no_runs_is_an_error(plot: Any, ax: Axes) -> None:
         plot(["run"], ax=ax)
 
 
-def test_a_stop_reason_that_does_not_exist_is_an_error_that_names_those_that_do(ax: Axes) -> None:
+def test_unknown_stop_reason_raises_and_lists_the_known_ones(ax: Axes) -> None:
     with pytest.raises(SettingError, match=r"'exhausted' is not one .* expected finished, synthesis, paused"):
         plot_stop_reasons(frame(["finished", "exhausted"]), ax=ax)
 
@@ -293,7 +293,7 @@ def test_only_the_lower_spine_and_one_grid_are_drawn(ax: Axes) -> None:
 # --- Colours ----------------------------------------------------------------------------------------------------------
 
 
-def test_bars_are_shares_where_one_group_would_leave_nothing_of_the_others(ax: Axes) -> None:
+def test_bars_are_shares_if_one_group_is_far_larger(ax: Axes) -> None:
     few, many = ["finished", "step_cap"], ["finished"] * 30
     plot_stop_reasons(frame([*few, *many], agent=["few"] * 2 + ["many"] * 30), ax=ax)
     assert ax.get_xlabel() == "% of a row's runs"
@@ -366,9 +366,7 @@ def test_bars_of_a_bin_stand_on_one_another(ax: Axes) -> None:
 @pytest.mark.parametrize("low", [0, 1])
 @pytest.mark.parametrize("high", [1, 7, 10, 11, 59, 60, 61, 200, 999, 1000, 1001, 12345])
 @pytest.mark.parametrize("tail", [False, True])
-def test_every_number_of_steps_is_in_one_bin_and_round_numbers_end_bins(
-    room: float, low: int, high: int, *, tail: bool
-) -> None:
+def test_bins_hold_every_step_count_and_end_at_round_numbers(room: float, low: int, high: int, *, tail: bool) -> None:
     numbers: list[int] = [low] * (10 * high * tail) + [*range(low, high + 1)]
     bins = bins_of(pd.Series(numbers), room)
     assert bins.edges[0] == low - 0.5
@@ -467,7 +465,7 @@ def test_an_unknown_number_of_steps_is_left_out_and_said(ax: Axes) -> None:
     assert note(ax) == "3 runs, 1 agent. 1 run not shown: number of steps unknown. 1 run of unknown stop reason."
 
 
-def test_runs_of_which_no_number_of_steps_is_known_are_no_picture(ax: Axes) -> None:
+def test_runs_with_unknown_step_counts_give_a_message_only(ax: Axes) -> None:
     plot_steps(frame(["finished"], n_steps=pd.array([None], dtype="Int64")), by="agent", ax=ax)
     assert [child.get_text() for child in ax.texts] == ["no runs with a known number of steps"]
 
@@ -545,7 +543,7 @@ def fits(text: _Inside) -> bool:
 
 
 @pytest.mark.slow
-def test_of_very_many_groups_the_largest_are_shown_and_the_others_counted(ax: Axes) -> None:
+def test_largest_of_many_groups_are_shown_and_others_counted(ax: Axes) -> None:
     agents = [f"agent {i}" for i in range(210)]
     data = frame(["finished"] * 410, agent=[*agents, *agents[10:]])
     plot_stop_reasons(data, ax=ax)
@@ -643,7 +641,7 @@ OK, FAILED, WHO_KNOWS, DROPPED = ("a", False, False), ("a", True, False), ("a", 
         ([OK, WHO_KNOWS], "The one call of known outcome did not fail"),
     ],
 )
-def test_the_title_of_tools_says_how_many_of_the_known_calls_failed(rows: Any, expected: str, ax: Axes) -> None:
+def test_tools_title_counts_failures_among_known_calls(rows: Any, expected: str, ax: Axes) -> None:
     plot_tools(calls(*rows), ax=ax)
     assert title(ax) == expected
 

@@ -31,7 +31,7 @@ def grouped(n: int) -> pd.DataFrame:
     return frame[["model", *FOUND.columns]]
 
 
-def test_points_are_recall_and_precision_and_the_dashed_line_is_the_base_rate(ax: Axes) -> None:
+def test_precision_recall_draws_points_and_the_base_rate(ax: Axes) -> None:
     assert bl.plots.plot_precision_recall(FOUND, ax=ax) is ax
     draw(ax)
     for name, rows in FOUND[FOUND["alarms"] > 0].groupby("detector"):
@@ -44,7 +44,7 @@ def test_points_are_recall_and_precision_and_the_dashed_line_is_the_base_rate(ax
     assert "95% intervals of precision" in note(ax)
 
 
-def test_the_ring_and_the_title_are_about_the_threshold_that_separates_best(ax: Axes) -> None:
+def test_precision_recall_marks_the_best_separating_threshold(ax: Axes) -> None:
     bl.plots.plot_precision_recall(FOUND, ax=ax)
     apart = (FOUND["recall"] - FOUND["false_alarm_rate"]).astype(float)
     best = FOUND.iloc[int(apart.argmax())]
@@ -65,7 +65,7 @@ def test_twenty_groups_have_a_panel_each_of_the_same_scale() -> None:
     assert len({panel.get_xlim() for panel in panels}) == 1
 
 
-def test_a_detector_without_an_alarm_in_a_group_does_not_spoil_the_layout() -> None:
+def test_detector_without_alarms_in_a_group_keeps_the_layout() -> None:
     frame = grouped(12)
     silent = (frame["model"] == "model 3") & (frame["detector"] == "steps")
     frame.loc[silent, ["alarms", "true_alarms"]] = 0

@@ -282,7 +282,7 @@ def test_a_group_that_lacks_a_rule_has_an_empty_row_there() -> None:
 
 
 @pytest.mark.slow
-def test_axes_that_were_given_hold_all_rows_and_too_many_rules_are_refused(ax: Axes) -> None:
+def test_given_axes_hold_all_rows_and_too_many_rules_are_refused(ax: Axes) -> None:
     assert len(plot_scorecard(many_groups(6), ax=ax).get_yticks()) == 12
     many = pd.concat([many_groups(2).assign(rule=f"rule {i}") for i in range(31)])
     with pytest.raises(SettingError, match="31 rules: choose at most 30"):
@@ -328,7 +328,7 @@ def test_every_call_is_a_mark_in_the_lane_of_its_tool(ax: Axes) -> None:
     assert title(ax) == "The run ends in a doom loop after 5 steps; 1 of 6 calls failed"
 
 
-def test_the_stop_has_the_colour_of_its_reason_and_stands_at_its_boundary(ax: Axes) -> None:
+def test_stop_mark_has_its_reason_colour_and_its_boundary(ax: Axes) -> None:
     plot_timeline(MIXED, ax=ax)
     (stop,) = [item for item in ax.lines if item.get_label() == "stop"]
     assert list(stop.get_xdata()) == [5.5, 5.5]  # type: ignore[arg-type]
@@ -352,7 +352,7 @@ def test_time_is_in_seconds_and_unknown_times_fall_back_to_steps(ax: Axes) -> No
     assert "Times are not on record: drawn by step." in note(other)
 
 
-def test_a_step_that_takes_far_longer_than_most_leaves_the_others_room(ax: Axes) -> None:
+def test_very_long_step_leaves_room_for_the_others(ax: Axes) -> None:
     run = long(40)
     later = 3_600_000
     steps = [*run.steps[:20], *(step._replace(start_ms=step.start_ms + later) for step in run.steps[20:])]

@@ -45,7 +45,7 @@ def subtitle(plot: str, runs: list[bl.Run]) -> str:
 
 
 @pytest.mark.parametrize("plot", DRAWN)
-def test_a_plot_names_the_data_set_of_its_runs_before_their_number(plot: str) -> None:
+def test_plot_names_the_data_set_before_the_number_of_runs(plot: str) -> None:
     assert ": mine, 40 " in subtitle(plot, RUNS)
 
 

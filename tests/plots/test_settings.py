@@ -96,7 +96,7 @@ BOTH: list[Any] = [plot_caps, plot_heatmap]
 
 
 @pytest.mark.parametrize("plot", BOTH)
-def test_the_axes_are_returned_and_neither_settings_nor_the_frame_change(plot: Any, ax: Axes) -> None:
+def test_plot_returns_its_axes_and_changes_no_settings_or_frame(plot: Any, ax: Axes) -> None:
     before, table = dict(mpl.rcParams), PAIRS.copy()
     assert plot(PAIRS, ax=ax) is ax
     draw(ax)
@@ -136,7 +136,7 @@ def test_labels_and_proxies_are_never_mixed(plot: Any, ax: Axes) -> None:
 
 
 @pytest.mark.parametrize("plot", BOTH)
-def test_a_value_of_another_axis_that_the_table_lacks_is_an_error_that_lists_those_it_has(plot: Any, ax: Axes) -> None:
+def test_unknown_value_of_an_axis_raises_and_lists_known_values(plot: Any, ax: Axes) -> None:
     with pytest.raises(SettingError, match=r"at=\{'doom_loop': 7\} is not in the table: it has 2, 3"):
         plot(THREE, at={"doom_loop": 7}, ax=ax)
     with pytest.raises(SettingError, match="at='max_steps': expected an axis that is not drawn"):
@@ -239,7 +239,7 @@ def test_a_recommendation_may_use_the_names_of_the_grid(value: Any, ax: Axes) ->
         assert title(ax) == "Step cap 20 keeps 21 of 21 successes and saves 36 of 642 steps"
 
 
-def test_other_axes_are_off_or_at_their_loosest_and_the_note_says_so(ax: Axes) -> None:
+def test_other_axes_are_off_or_loosest_and_the_note_says_so(ax: Axes) -> None:
     plot_caps(THREE, ax=ax)
     assert "No tool budget. Doom-loop threshold 3, its loosest." in note(ax)
     other = plot_caps(THREE, axis="tool_budget", at={"max_steps": 5, "doom_loop": 2}, ax=Figure().subplots())
@@ -366,7 +366,7 @@ def test_the_title_of_pairs_says_the_finding(options: Any, expected: str, ax: Ax
     assert title(ax) == expected
 
 
-def test_the_line_runs_between_cells_that_keep_enough_and_cells_that_do_not(ax: Axes) -> None:
+def test_heatmap_line_separates_cells_that_keep_enough(ax: Axes) -> None:
     plot_heatmap(PAIRS, ax=ax)
     (found,) = [c for c in ax.collections if isinstance(c, LineCollection) and c.get_label() == "keep"]
     assert {point[0] for segment in found.get_segments() for point in segment} == {3.0}

@@ -42,7 +42,7 @@ def shown(figure: Any) -> str:
 
 
 @pytest.mark.parametrize("name", PLOTS)
-def test_a_figure_in_the_dark_is_the_one_that_is_drawn_for_the_dark(name: str) -> None:
+def test_dark_figure_equals_the_figure_drawn_for_dark(name: str) -> None:
     light = colours(name)
     with output.theme("dark"):
         dark = colours(name)
@@ -51,7 +51,7 @@ def test_a_figure_in_the_dark_is_the_one_that_is_drawn_for_the_dark(name: str) -
     assert pairs - close <= {("#8b95a3", "#dce0e6")}  # the edge of a call that went well
 
 
-def test_the_colours_of_a_figure_are_variables_that_change_with_the_theme() -> None:
+def test_figure_colours_are_variables_that_follow_the_theme() -> None:
     figure = plot_steps(RUNS).figure
     svg = shown(figure)
     plt.close("all")

@@ -69,7 +69,7 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_the_text_and_the_json_show_the_export_of_the_recommendation(logs: Path) -> None:
+def test_text_and_json_show_the_export_of_the_recommendation(logs: Path) -> None:
     study = study_of([str(logs)], Question(keep=0.9))
     limits = study.found.limits()
     command = as_command(limits)
@@ -79,7 +79,7 @@ def test_the_text_and_the_json_show_the_export_of_the_recommendation(logs: Path)
 
 
 @pytest.mark.slow
-def test_the_page_shows_the_command_and_the_export_for_each_harness(logs: Path) -> None:
+def test_page_shows_the_command_and_the_export_for_each_harness(logs: Path) -> None:
     study = study_of([str(logs)], Question(keep=0.9))
     page = html.unescape(page_of(study))
     assert as_command(study.found.limits()) in page
@@ -92,7 +92,7 @@ def test_the_page_shows_the_command_and_the_export_for_each_harness(logs: Path) 
     assert "\nbin/boolab hook claude-code " in page
 
 
-def test_the_command_of_a_page_begins_with_what_is_typed_where_it_is_made(logs: Path) -> None:
+def test_page_command_starts_with_the_program_as_typed(logs: Path) -> None:
     study = study_of([str(logs)], Question(keep=0.9))
     plain, typed = (shell(study, Sources([str(logs)], program=name)) for name in ("boolab", ".venv/bin/boolab"))
     assert plain.startswith("boolab whatif ")

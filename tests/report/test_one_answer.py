@@ -207,7 +207,7 @@ AGENT_LIMITS = [
 
 
 @pytest.mark.parametrize("setting", first(2, AGENT_LIMITS), ids=str)
-def test_a_setting_that_is_pasted_keeps_and_saves_what_stands_beside_it(setting: Setting, tmp_path: Path) -> None:
+def test_pasted_setting_keeps_and_saves_what_caplab_shows(setting: Setting, tmp_path: Path) -> None:
     runs = bl.load_runs(DATASET)
     lab = bl.CapLab(runs, identity=setting.identity)
     lab.setting = setting.limits
@@ -281,7 +281,7 @@ def test_each_agent_of_a_family_gets_a_front_matter_of_its_own(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("policy", first(1, ["claude_code", "langgraph_react", "openhands"]))
-def test_under_a_policy_too_the_code_and_the_command_give_the_answer(policy: str, tmp_path: Path) -> None:
+def test_code_and_command_give_the_answer_under_a_policy_too(policy: str, tmp_path: Path) -> None:
     study = study_of([DATASET], Question(keep=0.9, policy=policy))
     sources, names = Sources([DATASET]), dict[str, Any]()
     with contextlib.redirect_stdout(io.StringIO()):

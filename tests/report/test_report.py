@@ -71,7 +71,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> str:
     return page_of(study(folder, scope="run"), title=HOSTILE, sources=Sources([HOSTILE]))
 
 
-def test_it_needs_nothing_from_elsewhere_and_runs_its_own_script_only(hostile: str) -> None:
+def test_report_loads_nothing_external_and_runs_only_its_script(hostile: str) -> None:
     page = Page(hostile)
     names = {name for name, _ in page.tags}
     assert page.open == []
@@ -179,7 +179,7 @@ def test_the_template_escapes_what_is_not_markup() -> None:
     assert isinstance(code(""), Markup)
 
 
-def test_a_policy_that_recordings_do_not_answer_for_gets_tables_and_the_reason(tmp_path: Path) -> None:
+def test_unsupported_policy_gets_tables_and_the_reason(tmp_path: Path) -> None:
     found = study(write_sessions(tmp_path), policy="openhands")
     assert found.found.sentences[0].startswith("No recommendation. policy openhands: it sends the model messages")
     assert not found.qualifies
@@ -198,9 +198,7 @@ def test_a_policy_that_recordings_do_not_answer_for_gets_tables_and_the_reason(t
     ),
 )
 @pytest.mark.slow
-def test_runs_that_report_finished_with_calls_that_were_never_executed_are_named(
-    tmp_path: Path, silent: int, told: str
-) -> None:
+def test_runs_that_finish_with_unexecuted_calls_are_named(tmp_path: Path, silent: int, told: str) -> None:
     asks = {"tool_calls": [call("look", what="A")], "finish_reason": "stop"}
     drops = [replace(play([asks], policy="naive"), run_id=f"s{n}") for n in range(silent)]
     save_runs([*drops, *(replace(play(steps("A B")), run_id=f"good-{n}") for n in range(3))], tmp_path / "runs.jsonl")
@@ -214,7 +212,7 @@ def test_runs_that_report_finished_with_calls_that_were_never_executed_are_named
     assert ("never executed" in page_of(made)) is bool(told)
 
 
-def test_a_recording_of_several_agents_keeps_them_apart_and_says_so(
+def test_recording_of_several_agents_keeps_them_apart(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     draw_no_figures(monkeypatch)
@@ -241,7 +239,7 @@ def test_a_recording_of_several_agents_keeps_them_apart_and_says_so(
 
 
 @pytest.mark.slow
-def test_the_limits_that_were_set_are_a_part_where_some_are_declared(tmp_path: Path) -> None:
+def test_declared_limits_have_a_section_if_there_are_any(tmp_path: Path) -> None:
     write_sessions(tmp_path)
     assert "The limits that were set" not in page_of(study(tmp_path))
     settings = tmp_path / ".claude" / "settings.json"
@@ -320,9 +318,7 @@ def test_a_list_says_of_a_parent_that_its_subagent_is_stopped() -> None:
 
 
 @pytest.mark.slow
-def test_all_groups_have_lists_and_settings_and_the_page_names_those_without_caplab(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_page_names_groups_left_out_and_full_report_has_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     runs = [
         replace(play(steps(pattern)), agent=f"agent-{k}", run_id=f"{k}-{pattern}", success=True)
         for k in range(8)

@@ -51,7 +51,7 @@ def test_a_row_has_the_numbers_of_the_recommendation(several: Study) -> None:
         assert row.saved == (found["saved"], found["saved"] + found["spent"])
 
 
-def test_those_with_a_good_trade_come_first_and_those_without_a_limit_last(several: Study) -> None:
+def test_summary_lists_good_trades_first_and_no_limit_last(several: Study) -> None:
     rows = summary_rows(several)
     ranks = [2 if not row.is_on else 1 if row.trade is not None and row.trade.is_poor else 0 for row in rows]
     assert ranks == sorted(ranks)
@@ -71,7 +71,7 @@ def test_a_single_agent_has_a_row_for_each_other_limit_by_itself(one: Study) -> 
         assert row.saved[0] == paths[name]["saved"]
 
 
-def test_the_runs_that_are_listed_are_those_that_the_setting_stops(several: Study) -> None:
+def test_listed_runs_are_those_that_the_setting_stops(several: Study) -> None:
     for row in summary_rows(several):
         on = {name: value for name, value in row.limits.items() if value is not None}
         cuts = several.stopped(on, row.key)
@@ -129,7 +129,7 @@ def test_the_title_of_the_chart_has_the_numbers_of_the_table(one: Study, several
     assert both.title.startswith("The recommended limits save")
 
 
-def test_the_title_without_a_recommendation_has_the_best_cap_that_keeps_enough(one: Study) -> None:
+def test_chart_title_names_the_best_cap_without_a_recommendation(one: Study) -> None:
     chart = frontier_chart(one, [row._replace(limits={}) for row in summary_rows(one)], PageFigures())
     assert chart is not None
     cap = re.fullmatch(
@@ -184,7 +184,7 @@ def test_texts_of_figures_have_the_font_of_the_page() -> None:
     assert "DejaVu" not in figure
 
 
-def test_the_note_of_the_chart_names_its_dots_only_if_it_has_some(one: Study) -> None:
+def test_chart_note_explains_dots_only_if_there_are_any(one: Study) -> None:
     rows = summary_rows(one)
     note = "Line: the step cap by itself."
     with_dots, without = (
@@ -226,7 +226,7 @@ def test_the_table_for_a_spreadsheet_has_the_rows_of_the_page(several: Study) ->
     assert cell == f"none ({poor.limits['max_steps']} is safe)"
 
 
-def test_limits_that_are_better_left_off_are_not_set_unless_all_is_asked_for(several: Study) -> None:
+def test_poor_limits_are_not_listed_unless_full_is_requested(several: Study) -> None:
     shown, whole = how_to_set_text(several), how_to_set_text(several, full=True)
     (poor,) = (way for way in how_to_set(several) if way.poor)
     assert poor.command not in shown

@@ -63,7 +63,7 @@ def test_where_each_run_is_one_turn_all_count_runs(tmp_path: Path, capsys: pytes
         assert not re.search(r"turns stopped|stops a turn|stopped other turns|\d turns? (that|is|are)\b", shown)
 
 
-def test_figures_of_turns_call_them_turns_and_count_how_they_ended_as_the_statistics_do(tmp_path: Path) -> None:
+def test_report_of_turns_names_turns_and_counts_their_endings(tmp_path: Path) -> None:
     log = write_sessions(tmp_path) / "session1.jsonl"
     lines = log.read_text().splitlines()
     log.write_text("\n".join([*lines[:2], *lines[6:]]))  # the user interrupts the first turn
@@ -86,7 +86,7 @@ def test_only_runs_and_turns_have_steps_to_draw() -> None:
         plot_steps([], unit="span")  # type: ignore[arg-type]
 
 
-def test_runs_of_subagents_are_counted_alike_and_their_agents_last(capsys: pytest.CaptureFixture[str]) -> None:
+def test_subagent_runs_are_counted_alike_and_their_agents_last(capsys: pytest.CaptureFixture[str]) -> None:
     logs = str(Path(__file__).parents[1] / "data" / "claude_code")
     study = study_of([logs], Question())
     assert [maker.agent for maker in study.makers] == study.found["agent"].tolist() == ["claude_code", "subagent"]

@@ -72,7 +72,7 @@ def moves(text: str) -> list[str]:
 
 
 @given(st.lists(st.one_of(st.sampled_from(FORMULAS), st.text(max_size=8), st.integers(-3, 3)), min_size=1))
-def test_no_part_of_a_text_that_a_spreadsheet_may_make_a_cell_begins_a_formula(values: list[str | int]) -> None:
+def test_no_cell_part_of_inert_text_begins_a_formula(values: list[str | int]) -> None:
     for value in values:
         said = inert(value)
         if isinstance(said, int):
@@ -84,7 +84,7 @@ def test_no_part_of_a_text_that_a_spreadsheet_may_make_a_cell_begins_a_formula(v
 
 @given(st.lists(st.text("a=+-@\"';, \t\n\r", max_size=9), min_size=2, max_size=4, unique=True))
 @example(['a;"=1+1;b', '"=1'])
-def test_no_cell_of_a_file_begins_a_formula_whatever_separates_its_cells(texts: list[str]) -> None:
+def test_no_cell_of_a_csv_begins_a_formula_for_any_separator(texts: list[str]) -> None:
     names = texts[::-1]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "t.csv")
@@ -95,7 +95,7 @@ def test_no_cell_of_a_file_begins_a_formula_whatever_separates_its_cells(texts: 
             assert [cell for cell in cells if re.match(r"[=+\-@\t\r]", cell)] == []
 
 
-def test_numbers_unknown_values_and_ordinary_texts_stay_as_they_are(tmp_path: Path) -> None:
+def test_csv_keeps_numbers_unknown_values_and_ordinary_texts(tmp_path: Path) -> None:
     table = pd.DataFrame({
         "agent": pd.array(["coder", None, "=1", "a-b"], dtype="string"),
         "saved": pd.array([-1, None, 3, 4], dtype="Int64"),
@@ -129,7 +129,7 @@ def test_whatif_writes_no_cell_that_is_a_formula(
     assert capsys.readouterr().err
 
 
-def test_every_table_for_spreadsheets_is_written_in_the_one_way_that_is_safe() -> None:
+def test_every_spreadsheet_table_uses_the_safe_writer() -> None:
     writers = re.compile(r"\.to_(csv|excel|clipboard|markdown|html|latex)\(|csv\.(writer|DictWriter)")
     found = {
         str(path.relative_to(PACKAGE)): match[0]
@@ -143,7 +143,7 @@ def test_every_table_for_spreadsheets_is_written_in_the_one_way_that_is_safe() -
 # --- Terminals and logs -----------------------------------------------------------------------------------------------
 
 
-def test_a_run_is_printed_and_named_without_what_moves_a_cursor_and_in_lines_of_its_own() -> None:
+def test_printed_run_has_no_cursor_controls_and_forges_no_line() -> None:
     run = evil_run(1)
     for text in (str(run), repr(run), repr(run.steps[0]), repr(run.steps[0].response), repr([run])):
         assert moves(text) == []
@@ -193,7 +193,7 @@ def places(tmp_path: Path, logs: Path) -> dict[str, str]:
                     "RUN": run_id_of(str(store)), "TMP": str(tmp_path)}  # fmt: skip
 
 
-def test_no_command_sends_what_a_log_holds_to_the_terminal_as_more_than_text(
+def test_no_command_sends_controls_from_a_log_to_the_terminal(
     places: dict[str, str], capfd: pytest.CaptureFixture[str]
 ) -> None:
     for command in COMMANDS:
@@ -209,7 +209,7 @@ def test_no_command_sends_what_a_log_holds_to_the_terminal_as_more_than_text(
                 assert not any(line.startswith("boolab: all is well") for line in text.splitlines()), command
 
 
-def test_a_log_message_is_one_line_whatever_the_run_and_the_tools_are_called(caplog: pytest.LogCaptureFixture) -> None:
+def test_log_message_is_one_line_for_any_run_and_tool_name(caplog: pytest.LogCaptureFixture) -> None:
     calls = [{"name": EVIL, "arguments": {}}, {"name": f"{EVIL}2", "arguments": {}}]
     with caplog.at_level(logging.INFO, "boolab.loop"):
         first = bl.run_sync(
@@ -241,7 +241,7 @@ def policy_of(text: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("kind", ["widget", "report"])
-def test_a_page_may_load_nothing_send_nothing_and_runs_no_script_but_its_own(
+def test_page_loads_and_sends_nothing_and_runs_only_its_script(
     kind: str, logs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     draw_no_figures(monkeypatch)
@@ -275,9 +275,7 @@ def digest_of(script: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
 
 
-def test_the_digests_of_a_report_are_those_of_its_script_and_of_the_pages_in_it(
-    logs: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_report_digests_are_those_of_its_script_and_its_pages(logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     draw_no_figures(monkeypatch)
     assert main(["report", str(logs), "-o", str(logs.with_suffix(".html"))]) == 0
     text = logs.with_suffix(".html").read_text()

@@ -32,7 +32,7 @@ def swapped(tmp_path: Path) -> Path:
 
 
 @posix
-def test_a_folder_that_becomes_a_link_after_it_was_looked_at_is_not_gone_through(swapped: Path) -> None:
+def test_folder_replaced_by_a_link_after_the_check_is_not_read(swapped: Path) -> None:
     assert (swapped / "a" / "file.txt").read_text() == "secret"
     with pytest.raises(ToolError, match="cannot be read"):
         _read(swapped, swapped / "a" / "file.txt", "a/file.txt")
@@ -40,7 +40,7 @@ def test_a_folder_that_becomes_a_link_after_it_was_looked_at_is_not_gone_through
 
 
 @posix
-def test_a_file_that_becomes_a_link_after_it_was_looked_at_is_not_read(swapped: Path) -> None:
+def test_file_replaced_by_a_link_after_the_check_is_not_read(swapped: Path) -> None:
     (swapped / "b" / "file.txt").symlink_to(swapped.parent / "outside" / "file.txt")
     with pytest.raises(ToolError, match="cannot be read"):
         _read(swapped, swapped / "b" / "file.txt", "b/file.txt")
@@ -99,9 +99,7 @@ def test_a_file_that_root_replaces_stays_its_owners(tmp_path: Path) -> None:
 
 
 @posix
-def test_nothing_is_written_through_a_link_that_somebody_put_beside_a_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_is_written_through_a_link_beside_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a folder that others may write to, such as /tmp. The name cannot be guessed, but say that it was."""
     mine, path = tmp_path / "mine.txt", tmp_path / "runs.jsonl"
     mine.write_text("mine")
@@ -123,7 +121,7 @@ def test_what_is_written_is_private_from_its_first_byte_on(tmp_path: Path) -> No
     assert modes == [0o600, 0o600]
 
 
-def test_two_threads_that_write_one_file_leave_that_of_one_of_them_and_nobody_sees_half(tmp_path: Path) -> None:
+def test_two_writers_of_one_file_leave_one_complete_version(tmp_path: Path) -> None:
     path = tmp_path / "runs.jsonl"
     texts = [letter.encode() * 1_000_000 for letter in "ab"]
     path.write_bytes(texts[0])
@@ -164,7 +162,7 @@ def test_nor_does_an_editor_of_agents(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("name", ["../outside.json", "/etc/outside.json", "..\\outside.json", "C:\\outside.json"])
-def test_a_member_of_an_archive_is_read_into_memory_whatever_its_name_is(name: str, tmp_path: Path) -> None:
+def test_archive_member_is_read_into_memory_for_any_name(name: str, tmp_path: Path) -> None:
     """What is called "zip slip" needs a file to be written by a member's name."""
     with zipfile.ZipFile(tmp_path / "log.eval", "w") as archive:
         archive.writestr(name, "{}")
@@ -182,7 +180,7 @@ def test_nothing_is_ever_extracted_from_an_archive() -> None:
 
 
 @pytest.mark.parametrize("name", ["../../escape", "/etc/escape", "..", "a/b\\c", "\x1b[31m", "CON", "-o", ""])
-def test_a_record_is_named_in_its_folder_whatever_the_agent_is_called(
+def test_record_is_named_in_its_folder_for_any_agent_name(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from boolab.cli.run_agent import _new_record

@@ -209,7 +209,7 @@ def test_what_has_no_end_is_not_read(what: str, place: str, tmp_path: Path) -> N
     assert issubclass(getattr(bl.errors, ended.error.partition(":")[0]), BoolabError)
 
 
-def test_a_folder_of_loops_pipes_and_devices_gives_the_logs_in_it(tmp_path: Path) -> None:
+def test_folder_with_loops_pipes_and_devices_gives_its_logs(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(CHAT)
     (tmp_path / "loop").symlink_to(tmp_path)
     (tmp_path / "zero.jsonl").symlink_to("/dev/zero")
@@ -222,7 +222,7 @@ def test_a_folder_of_loops_pipes_and_devices_gives_the_logs_in_it(tmp_path: Path
 # JSON
 
 
-def test_no_reader_is_hurt_by_json_that_is_deep_huge_or_no_number(tmp_path: Path) -> None:
+def test_no_reader_is_harmed_by_deep_huge_or_infinite_json(tmp_path: Path) -> None:
     texts = {
         "lists.jsonl": b"[" * 100_000 + b"]" * 100_000 + b"\n{}\n",
         "objects.jsonl": b'{"messages":' * 100_000 + b"1" + b"}" * 100_000 + b"\n{}\n",
@@ -253,7 +253,7 @@ def test_what_a_line_takes_is_a_multiple_of_its_size(piece: bytes, most: int, tm
     assert ended.peak < most * size + 8 * MB
 
 
-def test_nor_does_a_damaged_line_take_more_when_it_is_looked_through_for_half_letters(tmp_path: Path) -> None:
+def test_damaged_line_with_escapes_is_reported_in_bounded_memory(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     size = 4 * MB
     path.write_bytes(CHAT + b'{"a":"' + rb"\n" * (size // 4) + rb"\\" * (size // 4) + b'\x01"}\n')
@@ -273,7 +273,7 @@ def long_line(path: Path, size: int) -> Path:
 
 
 @pytest.mark.slow
-def test_a_line_beyond_the_limit_is_left_out_and_the_rest_is_read(tmp_path: Path) -> None:
+def test_line_beyond_the_limit_is_skipped_and_the_rest_is_read(tmp_path: Path) -> None:
     path = long_line(tmp_path / "log.jsonl", MAX_LINE + 1)
     ended = run_limited(read_runs, str(path), seconds=60)
     assert ended.value == (2, [f"{path}:2: a line of more than {MAX_LINE:,} bytes; skipped"])
@@ -455,7 +455,7 @@ def play_pattern(pattern: str, text: str) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("pattern", HOSTILE_PATTERNS)
-def test_the_condition_of_a_script_takes_no_time_to_speak_of_whatever_it_looks_for(pattern: str) -> None:
+def test_script_condition_takes_little_time_for_any_pattern(pattern: str) -> None:
     """With `re`, the first takes longer than the universe is old."""
     ended = run_limited(play_pattern, pattern, "a" * 300_000 + "\nb", seconds=60)
     if ended.error:
@@ -466,7 +466,7 @@ def test_the_condition_of_a_script_takes_no_time_to_speak_of_whatever_it_looks_f
         assert ended.seconds < 4
 
 
-def test_a_condition_that_is_large_or_one_of_thousands_is_refused() -> None:
+def test_too_large_or_too_many_script_conditions_are_refused() -> None:
     with pytest.raises(BoolabError, match="not a regular expression: pattern too large"):
         play_pattern(".{1,300}" * 4, "a")
     items = [{"when": {"last_result": f"{number}"}, "text": "x"} for number in range(1_001)]

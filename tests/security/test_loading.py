@@ -73,7 +73,7 @@ def uses(path: Path) -> Iterator[str]:
             yield node.attr
 
 
-def test_nothing_that_could_run_what_it_loads_is_used_but_between_boolabs_own_processes() -> None:
+def test_unpickling_is_used_only_between_own_processes() -> None:
     found = {path.relative_to(PACKAGE).as_posix(): [*uses(path)] for path in sorted(PACKAGE.rglob("*.py"))}
     assert found.pop("live/follow/watch.py") == [
         "shell"
@@ -174,7 +174,7 @@ def test_a_store_that_computes_what_it_holds_is_refused(kind: str, store: Path) 
             ask(str(store))
 
 
-def test_a_frame_of_a_worker_says_its_length_first_and_a_cut_one_is_no_answer(tmp_path: Path) -> None:
+def test_truncated_frame_of_a_worker_is_not_unpickled(tmp_path: Path) -> None:
     from boolab.core.worker import get_frame
 
     victim = tmp_path / "victim"

@@ -216,9 +216,7 @@ def test_hostile_repository_runs_nothing_and_changes_nothing(
     assert not (tmp_path / "ran").exists()
 
 
-def test_agent_that_plants_during_its_run_runs_and_deletes_nothing(
-    tmp_path: Path, outside: Path, program: Path
-) -> None:
+def test_agent_that_plants_files_in_git_runs_and_deletes_nothing(tmp_path: Path, outside: Path, program: Path) -> None:
     root = repository(tmp_path / "r")
 
     def planting(plant: Plant) -> Edit:
@@ -337,7 +335,7 @@ def test_folder_of_objects_that_becomes_a_link_is_left_alone(tmp_path: Path, out
 # Names and links in the folder.
 
 
-def test_nested_repository_is_refused_before_anything_in_it_is_read(tmp_path: Path) -> None:
+def test_nested_repository_is_refused_before_it_is_read(tmp_path: Path) -> None:
     root = repository(tmp_path / "r")
     for name in ("HEAD", "commondir", "config", "index"):
         replaced(root / "nested/.git" / name, "pipe")
@@ -456,9 +454,7 @@ def test_submodule_is_a_repository_of_its_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
-def test_repository_of_another_user_is_refused_unless_the_user_trusts_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_repository_of_another_user_is_refused_unless_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = repository(tmp_path / "r")
     os.chown(root / ".git", 65534, 65534)
     git(root, "config", "--file", ".git/config", "safe.directory", "*")
@@ -469,7 +465,7 @@ def test_repository_of_another_user_is_refused_unless_the_user_trusts_it(
     assert bl.GitWorld(root).kept() == []
 
 
-def test_what_was_kept_moves_with_the_repository_and_nothing_is_left(tmp_path: Path, state: Path) -> None:
+def test_kept_runs_move_with_the_repository_and_leave_nothing(tmp_path: Path, state: Path) -> None:
     root, same_name = repository(tmp_path / "r"), repository(tmp_path / "x/r")
     seen: list[Files] = []
     run = edited(bl.GitWorld(root), [write("x", "1")], seen)
@@ -483,7 +479,7 @@ def test_what_was_kept_moves_with_the_repository_and_nothing_is_left(tmp_path: P
     assert list(state.iterdir()) == []
 
 
-def test_state_folder_that_an_agent_or_others_can_write_is_refused(
+def test_state_folder_writable_by_agents_or_others_is_refused(
     tmp_path: Path, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = repository(tmp_path / "r")
@@ -535,9 +531,7 @@ def test_pipe_among_the_objects_is_an_error_and_no_wait(tmp_path: Path) -> None:
         bl.GitWorld(root).restored(kept(run)[1])
 
 
-def test_pipe_that_takes_the_place_of_an_object_later_ends_in_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pipe_that_replaces_an_object_ends_in_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = repository(tmp_path / "r")
     run = edited(bl.GitWorld(root), [write("x", "1")])
     commit = kept(run)[1]["commit"]

@@ -30,7 +30,7 @@ def test_no_agent_that_comes_with_boolab_names_any_other() -> None:
 
 
 @pytest.mark.parametrize("name", ["bash", "bash_tool", "write_file", "edit", "python", "fetch"])
-def test_an_agents_file_that_names_a_tool_that_writes_or_runs_gets_none(name: str, tmp_path: Path) -> None:
+def test_agent_file_gets_no_tool_that_writes_or_runs(name: str, tmp_path: Path) -> None:
     (tmp_path / "agent.md").write_text(f"---\nname: a\ntools: [read_file, {name}]\n---\nHi\n")
     agent = bl.load_agents(tmp_path / "agent.md")["a"]
     with pytest.raises(bl.SettingError, match=f"lists the tool '{name}', which nothing provides"):
@@ -51,7 +51,7 @@ def test_no_policy_brings_a_tool(name: str) -> None:
     assert {tool for each in asked for tool in each} == set()
 
 
-def test_the_command_offers_tools_that_read_below_the_root_and_no_others(tmp_path: Path) -> None:
+def test_run_command_offers_only_tools_that_read_below_the_root(tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     (tmp_path / "secret.txt").write_text("secret")
     calls = [
@@ -73,7 +73,7 @@ def test_the_command_offers_tools_that_read_below_the_root_and_no_others(tmp_pat
     assert not (tmp_path / "made").exists()
 
 
-def test_bash_is_no_name_that_stands_for_a_tool_even_where_it_was_made(tmp_path: Path) -> None:
+def test_bash_is_not_a_built_in_tool_name(tmp_path: Path) -> None:
     assert bash_tool(tmp_path).name == "bash"
     assert not bash_tool(tmp_path).read_only
     assert "bash" not in BUILT_IN
@@ -102,7 +102,7 @@ print([one for one in seen if not one[1].startswith("(['uname'")])
 
 
 @pytest.mark.slow
-def test_importing_reading_reporting_and_showing_open_no_connection_and_start_no_program(tmp_path: Path) -> None:
+def test_commands_open_no_connection_and_start_no_program(tmp_path: Path) -> None:
     logs = str(ROOT / "datasets" / "runs")
     commands = [
         ["doctor"],

@@ -33,7 +33,7 @@ class Tags(HTMLParser):
         assert self.open.pop() == tag
 
 
-def test_the_text_has_the_table_then_the_sentences_then_the_notes() -> None:
+def test_finding_text_has_table_then_sentences_then_notes() -> None:
     text = str(FINDING)
     places = [text.index(part) for part in ("About", "name", "It says", "word", "- Beware")]
     assert places == sorted(places)
@@ -42,7 +42,7 @@ def test_the_text_has_the_table_then_the_sentences_then_the_notes() -> None:
     assert "NA" in text
 
 
-def test_names_from_logs_are_neither_markup_nor_control_characters() -> None:
+def test_names_from_logs_are_no_markup_or_control_characters() -> None:
     html = FINDING._repr_html_()
     tags = Tags()
     tags.feed(html)

@@ -25,9 +25,7 @@ def sequence(
 
 @pytest.mark.parametrize("population", [[1, 0, 0, 0, 0], [1, 1, 0, 0, 0, 0], [1, 1, 1, 0, 0]])
 @pytest.mark.parametrize("confidence", [0.5, 0.8, 0.95])
-def test_over_all_orders_the_total_is_missed_at_any_look_no_more_often_than_promised(
-    population: list[int], confidence: float
-) -> None:
+def test_total_is_missed_no_more_than_promised_over_all_orders(population: list[int], confidence: float) -> None:
     """The exact probability: each order of a small population once."""
     missed = n = 0
     for order in set(itertools.permutations(population)):
@@ -39,7 +37,7 @@ def test_over_all_orders_the_total_is_missed_at_any_look_no_more_often_than_prom
 
 
 @given(values, st.integers(0, 2**32 - 1))
-def test_the_total_of_a_population_that_is_all_observed_is_certain(population: list[int], seed: int) -> None:
+def test_total_of_a_fully_observed_population_is_certain(population: list[int], seed: int) -> None:
     order = np.random.default_rng(seed).permutation(population)
     found = sequence(order, len(order), most=3)
     assert [*found.last] == [sum(population)] * 2
@@ -85,7 +83,7 @@ def test_values_that_are_not_known_widen_both_ends_alone(seen: list[int], more: 
     assert (wide.high >= exact.high - 1e-9).all()
 
 
-def test_fractions_and_many_candidates_give_an_interval_that_contains_the_exact_one() -> None:
+def test_coarse_interval_contains_the_exact_interval() -> None:
     rng = np.random.default_rng(5)
     order = rng.permutation(np.repeat([0, 1], [700, 100]))
     exact = sequence(order[:300], 800, whole=True)  # more candidates than are tried one by one
@@ -95,7 +93,7 @@ def test_fractions_and_many_candidates_give_an_interval_that_contains_the_exact_
     assert (exact.high - coarse.low).max() - (exact.high - exact.low).max() <= math.ceil(800 / 500) * 2
 
 
-def test_half_of_a_population_of_400_gives_a_width_of_less_than_a_tenth() -> None:
+def test_half_of_400_observed_gives_a_width_below_a_tenth() -> None:
     order = np.random.default_rng(0).permutation(np.repeat([0, 1], [360, 40]))
     found = sequence(order[:200], 400)
     assert found.high[-1] - found.low[-1] < 40

@@ -29,7 +29,7 @@ from tests.support.cases import first
 
 
 @pytest.mark.parametrize(("keep", "numbers"), [(0.9, [29, 36, 46]), (0.95, [59, 72, 94])])
-def test_successes_without_a_loss_that_all_half_and_a_sixth_of_the_error_take(keep: float, numbers: list[int]) -> None:
+def test_no_loss_is_allowed_at_the_needed_number_of_successes(keep: float, numbers: list[int]) -> None:
     for n, part in zip(numbers, (1, 1 / 2, 1 / 6), strict=True):
         assert allowance(n, 1.0, keep, 0.05 * part) == 0
         assert allowance(n - 1, 1.0, keep, 0.05 * part) == -1
@@ -38,7 +38,7 @@ def test_successes_without_a_loss_that_all_half_and_a_sixth_of_the_error_take(ke
 
 
 @pytest.mark.parametrize("keep", [0.5, 0.9, 0.95])
-def test_independent_successes_are_tested_by_the_binomial_distribution(keep: float) -> None:
+def test_independent_successes_use_the_binomial_test(keep: float) -> None:
     for n in range(1, 200, 7):
         may = [x for x in range(n) if binom.cdf(x, n, 1 - keep) <= 0.025]
         assert allowance(n, 1.0, keep, 0.025) == max(may, default=-1)
@@ -48,7 +48,7 @@ def test_of_95_independent_successes_a_cap_may_lose_3() -> None:
     assert allowance(95, 1.0, 0.9, 0.025) == 3
 
 
-def test_the_first_path_has_half_of_the_error_and_the_others_share_the_rest() -> None:
+def test_first_path_gets_half_of_the_error_and_others_the_rest() -> None:
     assert shares_of(1) == [1]
     assert shares_of(2) == [0.5, 0.5]
     assert shares_of(4) == pytest.approx([1 / 2, 1 / 6, 1 / 6, 1 / 6])
@@ -62,7 +62,7 @@ def test_paths_that_cannot_pass_give_their_share_to_the_first(n: int, errors: li
     assert errors_of(paths, [n] * 4, 0.9, 0.05) == pytest.approx(errors)
 
 
-def test_the_design_effect_is_the_variance_between_tasks_over_that_of_independent_losses() -> None:
+def test_design_effect_is_the_ratio_of_between_task_variance() -> None:
     lost, sizes = np.array([4, 0, 0, 1, 2, 0, 0, 0, 3, 0, 1, 0]), np.array([4, 4, 2, 3, 4, 1, 5, 4, 3, 2, 6, 2])
     p, tasks = lost.sum() / sizes.sum(), len(sizes)
 
@@ -77,7 +77,7 @@ def test_the_design_effect_is_the_variance_between_tasks_over_that_of_independen
     assert design_effect(lost, sizes) == pytest.approx(plain(lost, sizes) * np.exp(1.645 * spread))
 
 
-def test_all_or_none_of_each_task_lost_is_the_worst_and_one_of_each_is_independent() -> None:
+def test_design_effect_is_largest_if_whole_tasks_are_lost() -> None:
     sizes = np.full(60, 5)
     clusters = np.repeat(np.arange(60), 5)
     together = Path("p", 2, np.where(clusters < 12, 1, 2), 1.0)
@@ -91,7 +91,7 @@ def test_all_or_none_of_each_task_lost_is_the_worst_and_one_of_each_is_independe
     assert effect_of(together._replace(lost_at=np.arange(300) % 2), np.arange(300), 0.9) == 1
 
 
-def test_the_reference_loses_as_much_as_a_failing_value_would_in_ten_tasks() -> None:
+def test_reference_is_the_value_that_loses_enough_in_ten_tasks() -> None:
     clusters = np.repeat(np.arange(50), 2)
     lost_at = np.full(100, 9)
     lost_at[:4] = 0  # 2 tasks
@@ -107,7 +107,7 @@ def test_the_reference_loses_as_much_as_a_failing_value_would_in_ten_tasks() -> 
     assert reference(Path("p", 1, np.where(np.arange(200) < 10, 0, 1), 1.0), np.arange(200), 0.95) == 0
 
 
-def test_the_joint_path_is_a_ladder_of_caps_with_a_threshold_and_a_budget_each() -> None:
+def test_joint_path_is_a_ladder_of_caps_thresholds_and_budgets() -> None:
     rungs = ladder(1000)
     caps = rungs[:, 0].tolist()
     assert caps[0] >= 1000
@@ -231,7 +231,7 @@ def test_a_second_implementation_accepts_the_same(seed: int, keep: float) -> Non
 
 
 @pytest.mark.parametrize("runs_of_a_task", [1, 3])
-def test_with_so_many_more_successes_as_it_says_are_missing_there_is_an_answer(runs_of_a_task: int) -> None:
+def test_adding_the_missing_successes_gives_an_answer(runs_of_a_task: int) -> None:
     for tasks, first_lost in ((20, 0), (30, 2), (60, 6)):
         clusters = np.repeat(np.arange(tasks), runs_of_a_task)
         lost_at = np.where(np.arange(len(clusters)) < first_lost, 0, 2)
@@ -270,9 +270,7 @@ def test_the_benchmark_asks_for_what_recommend_gives(name: str) -> None:
         assert runs.kept(setting) >= runs.kept(theirs)  # limits that add nothing are left off
 
 
-def test_the_promise_is_kept_where_runs_of_a_task_are_alike_and_would_be_broken_if_they_were_taken_as_independent() -> (
-    None
-):
+def test_acceptance_keeps_its_error_rate_for_dependent_runs() -> None:
     """A cap that truly loses a little more than a tenth; of 400 records, 33 or more have a chance of 0.3%, at 5%."""
     rng = np.random.default_rng(5)
     accepted = {"auto": 0, "worst": 0, "same_tasks": 0}
@@ -290,7 +288,7 @@ def test_the_promise_is_kept_where_runs_of_a_task_are_alike_and_would_be_broken_
     assert accepted["same_tasks"] > 66
 
 
-def test_every_procedure_of_the_benchmark_is_judged_on_the_same_records() -> None:
+def test_benchmark_judges_every_procedure_on_the_same_records() -> None:
     world = next(world for world in bench.WORLDS if world.name == "40 tasks x 5")
     whole = world.draw(np.random.default_rng(0), 2000)
     verdicts = bench.judge(world.name, world.draw, world.tasks, whole, 0.9, 5)

@@ -37,9 +37,7 @@ def test_clopper_pearson_is_that_of_scipys_binomial_test(n: int, share: float, c
 
 
 @given(st.floats(0.5, 300), st.floats(0, 1), LEVELS)
-def test_bounds_of_fractional_counts_are_beta_quantiles_that_grow_with_the_count(
-    n: float, share: float, confidence: float
-) -> None:
+def test_bounds_of_fractional_counts_are_growing_beta_quantiles(n: float, share: float, confidence: float) -> None:
     x = share * n
     bound = float(lower_bound(x, n, confidence))
     assert 0 <= bound <= 1
@@ -52,7 +50,7 @@ def test_of_nothing_nothing_is_known() -> None:
     assert clopper_pearson(0, 0) == (0.0, 1.0)
 
 
-def test_29_59_and_299_successes_without_a_loss_show_90_95_and_99_percent() -> None:
+def test_runs_needed_without_a_loss_are_29_59_and_299() -> None:
     assert [runs_needed(keep) for keep in (0.90, 0.95, 0.99)] == [29, 59, 299]
     assert runs_needed(0.5, 0.5) == runs_needed(0.1, 0.9) == 1  # 0.1 = 1 - 0.9 but for rounding
 
@@ -93,9 +91,7 @@ def bound(kept: npt.ArrayLike, clusters: Iterable[object]) -> float:
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=120), LEVELS)
-def test_without_repeated_tasks_a_proportion_has_the_interval_of_clopper_pearson(
-    kept: list[bool], confidence: float
-) -> None:
+def test_ratio_without_repeated_tasks_is_clopper_pearson(kept: list[bool], confidence: float) -> None:
     n = len(kept)
     found = ClusterBootstrap(range(n)).ratio(kept, np.ones(n), confidence, proportion=True)
     assert (float(found.low), float(found.high)) == pytest.approx(clopper_pearson(sum(kept), n, confidence), abs=1e-9)
@@ -162,7 +158,7 @@ def test_a_ratio_is_that_of_a_plain_bootstrap() -> None:
     assert float(found.high) == pytest.approx(samples[math.ceil((1 - level) * 998)])
 
 
-def test_ratios_of_nothing_and_intervals_of_one_cluster_are_undefined() -> None:
+def test_empty_ratios_and_one_cluster_intervals_are_undefined() -> None:
     bootstrap = ClusterBootstrap(list("aabb"))
     none = bootstrap.ratio([0, 0, 0, 0], [0, 0, 0, 0], proportion=True)
     assert [math.isnan(float(part)) for part in none[:3]] == [True] * 3

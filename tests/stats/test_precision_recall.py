@@ -60,7 +60,7 @@ def test_each_row_is_that_of_a_scorecard_at_the_threshold(drawn: list[Run], scop
             assert rows["alarms"].is_monotonic_decreasing
 
 
-def test_the_thresholds_are_those_at_which_alarms_change_and_the_rules_own() -> None:
+def test_thresholds_are_where_alarms_change_or_as_given() -> None:
     runs = numbered(*(run_of("a " * n, success=bool(n % 2)) for n in (1, 2, 2, 5, 9)))
     found = precision_recall_df(runs, [doom_loop(4), max_steps(4)])
     assert found["threshold"].tolist() == [2, 4, 5, 9, 1, 2, 4, 5, 9]

@@ -107,7 +107,7 @@ def test_a_profile_is_recovered_within_the_stated_intervals() -> None:
     assert counts[True] / counts.total() > 0.94
 
 
-def test_narrow_intervals_fail_to_hold_the_profile_so_that_the_check_can_fail() -> None:
+def test_narrow_intervals_fail_to_cover_the_profile() -> None:
     fit = fit_profile(simulate(RICH, 80), hazard_from=[1, 4], simulated=2, confidence=0.2)
     counts = held(RICH, fit)
     assert counts[True] / counts.total() < 0.8
@@ -156,7 +156,7 @@ def random_profile(seed: int) -> Profile:
 
 
 @pytest.mark.slow
-def test_random_profiles_are_recovered_within_the_stated_intervals() -> None:
+def test_random_profiles_are_recovered_within_their_intervals() -> None:
     counts = Counter[bool]()
     for seed in range(6):
         profile = random_profile(seed)
@@ -189,7 +189,7 @@ def test_a_fitted_profile_can_be_saved_and_fitted_again(tmp_path: Any) -> None:
 
 
 @pytest.mark.slow
-def test_what_was_simulated_fits_its_own_profile_and_another_agent_does_not() -> None:
+def test_simulated_runs_fit_their_own_profile_and_no_other() -> None:
     fit = fit_profile(simulate(RICH, 150), simulated=300)
     assert fit.goodness["fits"].fillna(value=True).sum() >= 7
     assert "no further from the record than chance" in str(fit)
@@ -209,7 +209,7 @@ LONG_RUNS_FAIL = Profile.of(
 
 
 @pytest.mark.slow
-def test_the_success_of_long_runs_is_recovered_by_the_step_at_which_they_ended() -> None:
+def test_success_of_long_runs_is_recovered_by_ending_step() -> None:
     fit = fit_profile(simulate(LONG_RUNS_FAIL, 400), simulated=300)
     assert fit.profile.success is not None
     early, late = (fit.estimate(f"success.finished.{place}.probability") for place in (0, 1))
@@ -218,7 +218,7 @@ def test_the_success_of_long_runs_is_recovered_by_the_step_at_which_they_ended()
     assert fit.goodness.set_index("measure")["fits"][["success_steps", "success"]].all()
 
 
-def test_the_success_of_runs_that_a_cap_cut_is_fitted_by_step_too() -> None:
+def test_success_of_runs_cut_by_a_cap_is_fitted_by_step() -> None:
     cut = [{"from_step": 1, "probability": 0.05}, {"from_step": 6, "probability": 0.6}]
     profile = Profile.of({**LONG_RUNS_FAIL.model_dump(), "success": {"finished": 0.8, "cut": cut}})
     runs = [run for cap in (3, 9) for run in simulate(profile, 250, cap, stop=max_steps(cap))]
@@ -228,7 +228,7 @@ def test_the_success_of_runs_that_a_cap_cut_is_fitted_by_step_too() -> None:
     assert fit.estimate("success.finished").low < 0.8 < fit.estimate("success.finished").high, "a plain number"
 
 
-def test_a_success_that_depends_on_length_differs_from_one_that_does_not() -> None:
+def test_success_that_depends_on_length_differs_from_constant() -> None:
     recorded = simulate(LONG_RUNS_FAIL, 300)
     flat = Profile.of({**LONG_RUNS_FAIL.model_dump(), "success": {"finished": 0.6}})
     goodness = compared(turns(recorded), turns(simulate(flat, 300, 1)))[0].set_index("measure")
@@ -236,7 +236,7 @@ def test_a_success_that_depends_on_length_differs_from_one_that_does_not() -> No
     assert not goodness["fits"]["success_steps"]
 
 
-def test_a_fit_says_how_many_labels_belong_to_runs_of_several_turns() -> None:
+def test_fit_notes_how_many_labels_have_several_turns() -> None:
     runs = load_dataset("atlas/tau2-retail")
     notes = " ".join(fit_profile(runs, simulated=2).notes)
     assert "Success is that of 2 runs of a single turn: 192 runs with a label and several turns" in notes
@@ -248,7 +248,7 @@ def test_what_a_fit_says_of_limits_that_help_is_in_its_notes() -> None:
     assert any("a success which it would not be later" in note for note in notes)
 
 
-def test_the_share_of_successes_within_a_length_is_that_of_aalen_and_johansen() -> None:
+def test_success_within_a_length_is_the_aalen_johansen_estimate() -> None:
     rng = np.random.default_rng(1)
     length, won, limit = rng.geometric(0.2, 300), rng.random(300) < 0.4, rng.integers(2, 12, 300)
     seen, ended = np.minimum(length, limit), length <= limit
@@ -309,7 +309,7 @@ def failing(*texts: str) -> list[Any]:
     return [*({"text": text, "tool_calls": [call("fail", what="x")]} for text in texts), "done"]
 
 
-def test_a_failed_call_made_again_is_a_retry_unless_the_whole_response_repeats() -> None:
+def test_failed_call_again_is_a_retry_unless_response_repeats() -> None:
     assert kinds(failing("Let me try", "Once more"), doom_loop=None)[:2] == ["go_on", "retry"]
     assert kinds(failing("Let me try", "Let me try"), doom_loop=None)[:2] == ["go_on", "loop"]
     assert kinds(failing("", ""), doom_loop=None)[:2] == ["go_on", "retry"]
@@ -321,7 +321,7 @@ def test_after_a_failure_a_step_varies_switches_or_gives_up() -> None:
     assert kinds([first, {"tool_calls": [call("look", what="y")]}, "done"]) == ["go_on", "switch", "finish"]
 
 
-def test_a_call_made_before_is_a_revisit_but_not_right_after_itself() -> None:
+def test_repeated_call_is_a_revisit_unless_it_follows_itself() -> None:
     moves = turns([play(steps("A B A"))])[0].moves
     again = [(made.open, made.again, made.same_result) for move in moves for made in move.calls]
     assert again == [(False, False, None), (False, False, None), (True, True, True)]
@@ -336,7 +336,7 @@ def test_a_tool_that_ends_most_runs_is_the_finishing_tool() -> None:
     assert set(fit.profile.tools) == {"look"}
 
 
-def test_a_tool_that_is_called_all_the_time_is_no_finishing_tool_though_runs_end_with_it() -> None:
+def test_fit_ignores_a_tool_called_throughout_as_finishing_tool() -> None:
     runs = [replace(play(steps("A B C", end=None), max_steps=3), stop=Stop("finished", 3)) for _ in range(5)]
     assert closing_tool(runs) is None
     fit = fit_profile(runs, simulated=20)
@@ -362,7 +362,7 @@ def without(run: Run, **unknown: bool) -> Run:
     return replace(run, steps=tuple(told(step) for step in run.steps), success=None)
 
 
-def test_a_log_without_errors_tokens_or_times_gives_a_profile_that_says_so() -> None:
+def test_log_without_errors_tokens_or_times_is_noted_in_the_fit() -> None:
     runs = [without(run, errors=True, tokens=True, times=True) for run in simulate(RICH, 60)]
     fit = fit_profile(runs, simulated=50)
     said = " ".join(fit.notes)
@@ -395,7 +395,7 @@ def test_pieces_that_do_not_ascend_from_1_are_refused(starts: list[int]) -> None
         fit_profile(play(steps("A B")), hazard_from=starts)
 
 
-def test_a_figure_that_was_not_estimated_is_refused_with_those_that_were() -> None:
+def test_figure_not_estimated_is_refused_with_the_estimated_ones() -> None:
     fit = fit_profile(play(steps("A B")), simulated=2)
     with pytest.raises(SettingError, match=r"'loop.again' was not estimated; estimated: loop.rate"):
         fit.estimate("loop.again")
@@ -411,7 +411,7 @@ def coverage(draw: Callable[[np.random.Generator], tuple[Estimated, float]], tim
 
 
 @pytest.mark.parametrize("alike", [0.0, 4.0])
-def test_intervals_of_shares_hold_the_truth_also_where_runs_differ(alike: float) -> None:
+def test_share_intervals_cover_the_truth_where_runs_differ(alike: float) -> None:
     def draw(rng: np.random.Generator) -> tuple[Estimated, float]:
         sizes = rng.integers(1, 11, 30)
         chance = rng.beta(0.2 * alike, 0.8 * alike, 30) if alike else np.full(30, 0.2)
@@ -421,7 +421,7 @@ def test_intervals_of_shares_hold_the_truth_also_where_runs_differ(alike: float)
 
 
 @pytest.mark.parametrize("apart", [0.0, 1.0])
-def test_intervals_of_means_hold_the_truth_also_where_runs_differ(apart: float) -> None:
+def test_mean_intervals_cover_the_truth_where_runs_differ(apart: float) -> None:
     def draw(rng: np.random.Generator) -> tuple[Estimated, float]:
         codes = np.repeat(np.arange(20), rng.integers(1, 11, 20))
         return mean(rng.normal(0, apart, 20)[codes] + rng.normal(size=len(codes)), codes), 0.0
@@ -437,7 +437,7 @@ def test_intervals_of_spreads_hold_the_truth() -> None:
     assert coverage(draw) > 0.925
 
 
-def test_the_share_of_independent_observations_is_that_of_clopper_and_pearson() -> None:
+def test_share_of_independent_observations_is_clopper_pearson() -> None:
     from scipy import stats
 
     ours = share([7], [20])
@@ -445,7 +445,7 @@ def test_the_share_of_independent_observations_is_that_of_clopper_and_pearson() 
     assert (ours.low, ours.high) == pytest.approx((theirs.low, theirs.high))
 
 
-def test_pieces_are_found_where_the_hazard_changes_and_nowhere_else() -> None:
+def test_hazard_pieces_are_found_only_where_the_hazard_changes() -> None:
     rng = np.random.default_rng(3)
 
     def drawn(hazard: Callable[[int], float]) -> tuple[list[int], list[bool]]:
@@ -477,7 +477,7 @@ def test_a_factor_is_what_the_hazard_is_multiplied_by() -> None:
     assert coverage(draw, 60) > 0.9
 
 
-def test_a_group_in_which_nobody_finished_has_factor_zero_with_an_upper_bound() -> None:
+def test_group_without_a_finish_has_factor_zero_and_upper_bound() -> None:
     chances = Chances(np.ones(400, dtype=np.int64), np.arange(400) % 4 == 0, np.arange(400))
     groups = [("b",) if i % 4 == 1 else ("a",) for i in range(400)]
     factor = hazards(chances, [1], [groups]).factors["b",]
@@ -486,7 +486,7 @@ def test_a_group_in_which_nobody_finished_has_factor_zero_with_an_upper_bound() 
     assert factor.high == pytest.approx(-math.log(0.025) / (100 / 3), rel=1e-6)
 
 
-def test_amounts_that_are_not_lognormal_keep_their_quantiles_and_their_mean() -> None:
+def test_amounts_that_are_not_lognormal_keep_quantiles_and_mean() -> None:
     rng = np.random.default_rng(5)
     values = np.where(rng.random(2000) < 0.5, rng.integers(10, 20, 2000), rng.integers(900, 1100, 2000))
     values[:20] = 20_000
@@ -527,7 +527,7 @@ def test_the_picture_refuses_what_it_cannot_draw() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["swebench-verified", "intercode-bash"])
-def test_success_by_step_brings_the_lengths_of_real_successes_closer_than_one_probability(name: str) -> None:
+def test_success_by_step_fits_success_lengths_better_than_flat(name: str) -> None:
     recorded = load_dataset(f"atlas/{name}")
     tool = closing_tool(recorded)
     fit = fit_profile(recorded, simulated=2)

@@ -57,7 +57,7 @@ def test_a_cap_that_loses_nothing_needs_59_successes() -> None:
     assert recommend(plain(299), keep=0.99)["qualifies"][0]
 
 
-def test_from_94_successes_on_further_limits_are_tested_beside_the_cap() -> None:
+def test_further_limits_are_tested_from_94_successes_on() -> None:
     few, enough = recommend(plain(93) + LOOPS), recommend(plain(94) + LOOPS)
     assert few.paths["path"].tolist() == ["max_steps", "doom_loop", "tool_budget", "joint"]
     assert few.paths["error"].tolist() == pytest.approx([0.05, 0, 0, 0])
@@ -86,7 +86,7 @@ def test_limits_that_add_nothing_to_others_are_left_off() -> None:
     assert found.paths.set_index("path").loc["joint", "tool_budget"] is pd.NA
 
 
-def test_where_every_value_that_was_tried_fails_nothing_qualifies() -> None:
+def test_recommend_qualifies_nothing_if_every_tried_value_fails() -> None:
     runs = [*plain(79), run_of(79, "a" * 12), *LOOPS]
     found = recommend(runs, grid={"max_steps": [5, 10]})
     row = found.frame.iloc[0]
@@ -110,7 +110,7 @@ def test_off_is_a_value_like_any_other_if_it_is_asked_for() -> None:
     assert recommend(runs, grid={"max_steps": [None]})["qualifies"][0]
 
 
-def test_how_runs_of_a_task_depend_on_each_other_is_measured_or_given() -> None:
+def test_dependence_of_runs_of_a_task_is_measured_or_given() -> None:
     """Tasks of two runs, of which every third loses the first: measured, they are nearly independent."""
     rng = np.random.default_rng(0)
     lengths = rng.integers(3, 40, 120)
@@ -132,9 +132,7 @@ def test_how_runs_of_a_task_depend_on_each_other_is_measured_or_given() -> None:
 @pytest.mark.parametrize("keep", [0.1, 0.5, 0.9])
 @pytest.mark.parametrize("confidence", first(1, [0.8, 0.6, 0.95]))
 @pytest.mark.parametrize("successes", [0, 1, 2, 3, 5, 8, 40])
-def test_no_limit_is_said_only_where_no_limit_that_passes_would_have_saved_anything(
-    keep: float, confidence: float, successes: int
-) -> None:
+def test_no_limit_is_advised_only_if_no_passing_limit_saves(keep: float, confidence: float, successes: int) -> None:
     """Looked up value by value: of 40 lengths, every cap that passes the binomial test by itself."""
     runs = [run_of(i, "abcdefgh"[: 1 + i % 8]) for i in range(successes)] + LOOPS
     found = recommend(runs, keep, confidence, "steps", grid={"max_steps": range(1, 40)})
@@ -172,7 +170,7 @@ def test_what_it_keeps_and_saves_is_what_the_counterfactual_says() -> None:
     assert 0 <= row["heldout_kept"] <= 160
 
 
-def test_what_is_chosen_without_a_fold_is_what_is_chosen_on_the_rest() -> None:
+def test_held_out_choice_equals_the_choice_on_the_other_folds() -> None:
     rng = np.random.default_rng(3)
     lengths = rng.integers(1, 30, 150)
     runs = [
@@ -196,7 +194,7 @@ def test_what_is_chosen_without_a_fold_is_what_is_chosen_on_the_rest() -> None:
     assert {name: found[name] for name in total} == total
 
 
-def test_runs_that_were_cut_at_one_cap_are_told_as_such_and_say_nothing_for_it() -> None:
+def test_runs_cut_at_one_cap_are_noted_as_no_evidence_for_it() -> None:
     """A label beats the way a run ended: what a limit of the recording cut counts as it was labelled."""
     cut = [run_of(500 + i, "abcdefgh", cut=True) for i in range(20)]
     found = recommend(plain(30) + cut, keep=0.8)
@@ -222,7 +220,7 @@ def test_runs_that_were_cut_at_one_cap_are_told_as_such_and_say_nothing_for_it()
         (plain(9) + [run_of(50 + i, "abcd", cut=True) for i in range(9)], {"max_steps": [2, 4, 5]}, None),
     ],
 )
-def test_what_can_be_said_is_of_values_that_were_asked_for_and_stop_something(
+def test_advice_names_only_requested_values_that_stop_something(
     runs: list[Run], grid: dict[str, Any] | None, said: str | None
 ) -> None:
     told = " ".join(recommend(runs, grid=grid).sentences)
@@ -293,7 +291,7 @@ def test_a_labelled_success_that_was_cut_is_a_success() -> None:
     assert "40 of them labelled a success" in str(found)
 
 
-def test_where_the_source_tells_no_costs_steps_are_saved_and_it_says_so() -> None:
+def test_recommend_saves_steps_and_says_so_if_costs_are_unknown() -> None:
     bare = [replace(run, steps=tuple(s._replace(response=s.response._replace(usage=Usage())) for s in run.steps))
             for run in plain(100) + LOOPS]  # fmt: skip
     found = recommend(bare)
@@ -301,7 +299,7 @@ def test_where_the_source_tells_no_costs_steps_are_saved_and_it_says_so() -> Non
     assert "The cost of the steps is not known" in str(found)
 
 
-def test_where_one_group_tells_no_costs_steps_are_saved_in_all_so_that_it_gets_an_answer_too() -> None:
+def test_recommend_counts_steps_where_one_group_has_no_costs() -> None:
     bare = [replace(run, agent="b", run_id=f"b{run.run_id}",
                     steps=tuple(s._replace(response=s.response._replace(usage=Usage())) for s in run.steps))
             for run in plain(100) + LOOPS]  # fmt: skip

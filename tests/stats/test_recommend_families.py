@@ -42,7 +42,7 @@ def test_the_families_are_what_their_page_says(runs: list[Run]) -> None:
     assert frame["parent_step"].notna().tolist() == frame["agent"].eq("scout").tolist()
 
 
-def test_without_by_each_agent_gets_a_setting_of_its_own_and_a_note_says_so(runs: list[Run]) -> None:
+def test_each_agent_of_a_family_gets_its_own_setting_and_a_note(runs: list[Run]) -> None:
     found = bl.recommend(runs, keep=0.9)
     assert found.frame["agent"].tolist() == ["lead", "scout"]
     assert found.frame["successes"].tolist() == [82, 82]
@@ -51,7 +51,7 @@ def test_without_by_each_agent_gets_a_setting_of_its_own_and_a_note_says_so(runs
     assert any("100 tasks" in note for note in found.notes)
 
 
-def test_what_is_kept_is_what_counterfactual_says_of_the_families(runs: list[Run]) -> None:
+def test_recommend_keeps_what_counterfactual_keeps_of_families(runs: list[Run]) -> None:
     axes = {"max_steps": "max_steps", "doom_loop": "doom_loop", "tool_budget": "tool_budget"}
     for keep in (0.85, 0.9, 0.95):
         for row in bl.recommend(runs, keep=keep).frame.to_dict("records"):
@@ -60,7 +60,7 @@ def test_what_is_kept_is_what_counterfactual_says_of_the_families(runs: list[Run
             assert (row["kept_lower"], row["kept_upper"]) == (told["kept_lower"], told["kept_upper"])
 
 
-def test_a_cap_that_stops_one_scout_of_a_family_loses_its_success_though_others_are_short(runs: list[Run]) -> None:
+def test_recommend_loses_a_family_if_the_cap_stops_one_scout(runs: list[Run]) -> None:
     def lengthened(run: Run) -> Run:
         if not run.run_id.endswith("/scout-1"):
             return run
@@ -73,7 +73,7 @@ def test_a_cap_that_stops_one_scout_of_a_family_loses_its_success_though_others_
     assert scout["max_steps"] is pd.NA or scout["max_steps"] > 40
 
 
-def test_a_group_that_holds_whole_families_counts_each_of_them_once(runs: list[Run]) -> None:
+def test_group_of_whole_families_counts_each_family_once(runs: list[Run]) -> None:
     found = bl.recommend(runs, keep=0.9, by="model", grid={"max_steps": range(1, 70)})
     row = found.frame.iloc[0]
     assert (row["successes"], row["tasks"]) == (82, 82)
@@ -81,7 +81,7 @@ def test_a_group_that_holds_whole_families_counts_each_of_them_once(runs: list[R
     assert (row["kept_lower"], row["kept_upper"]) == (told["kept_lower"], told["kept_upper"])
 
 
-def test_by_the_proxy_the_success_of_a_family_is_that_its_root_ended_by_itself(runs: list[Run]) -> None:
+def test_family_success_by_proxy_is_that_its_root_ended(runs: list[Run]) -> None:
     found = bl.recommend(runs, keep=0.9, success="ended")
     assert found.frame["successes"].tolist() == [100, 100]
 
@@ -98,14 +98,14 @@ def test_subagents_that_are_not_on_record_are_said(runs: list[Run]) -> None:
     assert any("165 subagents" in note and "not on record" in note for note in found.notes)
 
 
-def test_one_family_is_one_cluster_in_survival_and_its_agents_are_told_apart(runs: list[Run]) -> None:
+def test_survival_of_families_tells_agents_apart(runs: list[Run]) -> None:
     frame = bl.survival(runs, by="agent").frame
     assert set(frame["agent"]) == {"lead", "scout"}
 
 
 @pytest.mark.parametrize("agent", ["lead", "scout"])
 @pytest.mark.parametrize("cap", [5, 13, 21])
-def test_what_caplab_shows_of_an_agent_is_what_counterfactual_says_of_it(runs: list[Run], agent: str, cap: int) -> None:
+def test_caplab_figures_of_an_agent_equal_counterfactual(runs: list[Run], agent: str, cap: int) -> None:
     tables = CapTables(runs, Question())
     setting = Setting(max_steps=cap, agent=agent)
     shown = tables.at(setting).answer(setting)
@@ -123,7 +123,7 @@ def test_what_caplab_shows_of_an_agent_is_what_counterfactual_says_of_it(runs: l
         assert told["saved_steps_lower"] == told["saved_steps_upper"]
 
 
-def test_caplab_recommends_for_one_agent_at_a_time_and_begins_with_the_root(runs: list[Run]) -> None:
+def test_caplab_recommends_per_agent_and_starts_with_the_root(runs: list[Run]) -> None:
     lab = bl.CapLab(runs, keep=0.9)
     assert lab.setting["agent"] == "lead"
     frame = bl.recommend(runs, keep=0.9).frame.set_index("agent")

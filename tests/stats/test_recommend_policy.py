@@ -32,7 +32,7 @@ def runs() -> list[Run]:
 
 
 @pytest.mark.parametrize("name", first(3, ANSWERED))
-def test_the_advice_under_a_policy_has_the_numbers_of_the_table_under_it(name: str, runs: list[Run]) -> None:
+def test_advice_under_a_policy_equals_the_table_under_it(name: str, runs: list[Run]) -> None:
     found = bl.recommend(runs, keep=0.9, policy=name)
     grid: dict[str, list[Any]] = {axis: [value] for axis, value in found.setting.items()}
     table = bl.counterfactual(runs, grid=grid, policy=name, aggregate=True).iloc[0]
@@ -54,7 +54,7 @@ def test_the_advice_is_in_the_units_of_the_policy(runs: list[Run]) -> None:
     assert any("a step cap of 20 is max_supersteps(20)" in note for note in supersteps.notes)
 
 
-def test_under_a_policy_with_limits_at_boundaries_alone_the_answer_is_that_without_one(runs: list[Run]) -> None:
+def test_recommend_under_boundary_policy_equals_without_policy(runs: list[Run]) -> None:
     under = bl.recommend(runs, keep=0.9, policy="boocode", grid={"max_steps": range(1, 80)})
     assert under.setting == bl.recommend(runs, keep=0.9, identity="ordered", grid={"max_steps": range(1, 80)}).setting
 
@@ -65,7 +65,7 @@ def test_what_recordings_do_not_tell_is_refused_by_name(name: str, runs: list[Ru
         bl.recommend(runs, policy=name)
 
 
-def test_a_limit_that_the_policy_does_not_have_is_refused_by_name(runs: list[Run]) -> None:
+def test_limit_that_the_policy_lacks_is_refused_by_name(runs: list[Run]) -> None:
     with pytest.raises(
         SettingError, match="policy claude_code: it has no limit such as 'doom_loop'; its limits: max_steps"
     ):
@@ -74,9 +74,7 @@ def test_a_limit_that_the_policy_does_not_have_is_refused_by_name(runs: list[Run
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["claude_code", "langgraph_react"])
-def test_the_table_of_whatif_and_the_advice_below_it_say_the_same(
-    name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_whatif_table_and_advice_agree_under_a_policy(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["whatif", str(LOGS), "--keep", "0.9", "--policy", name]) == 0
     shown = capsys.readouterr().out
     marked = re.search(r"^ +(\d+) +(\S+) of 95 .*<- recommended$", shown, re.MULTILINE)
@@ -87,7 +85,7 @@ def test_the_table_of_whatif_and_the_advice_below_it_say_the_same(
     assert "doom-loop threshold of" not in told.partition("What to do")[2]
 
 
-def test_whatif_shows_its_table_where_there_is_no_advice_under_a_policy(capsys: pytest.CaptureFixture[str]) -> None:
+def test_whatif_shows_its_table_without_advice_for_a_policy(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["whatif", str(LOGS), "--policy", "openhands", "--max-steps", "20,none", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["recommendation"]["groups"] == []

@@ -68,7 +68,7 @@ def test_says_that_no_group_has_a_limit(swebench: list[Run]) -> None:
     assert bl.recommend(swebench[:6], by="task").verdict[0].startswith("Set no limit yet for any of 6 groups")
 
 
-def test_groups_with_too_few_successes_are_named_with_what_they_lack(swebench: list[Run]) -> None:
+def test_groups_with_too_few_successes_are_named_with_the_lack(swebench: list[Run]) -> None:
     few = [replace(run, agent="few") for run in swebench[:40]]
     found = bl.recommend([*swebench, *few], keep=0.9, by="agent")
     lacks = found.frame.set_index("agent").to_dict("index")["few"]
@@ -113,7 +113,7 @@ def test_the_numbers_of_a_verdict_are_those_of_the_frame() -> None:
     assert (int(base), int(saved)) == (row["successes"], row["saved"])
 
 
-def test_what_a_group_lacks_is_counted_in_proxies_where_there_are_no_labels(swebench: list[Run]) -> None:
+def test_missing_successes_are_counted_by_proxy_without_labels(swebench: list[Run]) -> None:
     few = [replace(run, success=None, agent=f"agent {number % 2}") for number, run in enumerate(swebench[:21])]
     found = bl.recommend(few, by="agent")
     counts = found.frame.set_index("agent")["successes"]

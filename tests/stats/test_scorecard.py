@@ -111,7 +111,7 @@ def ratio(above: int | None, below: int) -> float | None:
 
 @MANY
 @given(st.data())
-def test_random_sessions_are_scored_as_a_walk_over_their_steps_does_it(data: Any) -> None:
+def test_scorecard_of_random_sessions_equals_a_walk_over_steps(data: Any) -> None:
     n = data.draw(st.integers(1, 7))
     runs = [replace(data.draw(sessions(i)), task=f"task {i}") for i in range(n)]
     way = data.draw(st.sampled_from(["labels", "proxy", "mapping"]))
@@ -156,9 +156,7 @@ def test_random_sessions_are_scored_as_a_walk_over_their_steps_does_it(data: Any
 
 @MANY
 @given(st.lists(sessions(), min_size=1, max_size=5), st.sampled_from(["turn", "run"]), st.data())
-def test_the_clean_threshold_is_the_smallest_at_which_a_walk_finds_no_false_alarm(
-    drawn: list[Run], scope: Any, data: Any
-) -> None:
+def test_clean_threshold_is_the_least_without_a_false_alarm(drawn: list[Run], scope: Any, data: Any) -> None:
     runs = [replace(run, run_id=str(i), success=bool(run.success)) for i, run in enumerate(drawn)]
     name, least = data.draw(st.sampled_from([("max_steps", 1), ("doom_loop", 2), ("tool_budget", 1)]))
     clean = only(scorecard(runs, MAKE[name](3), scope=scope))["clean_threshold"]
@@ -173,7 +171,7 @@ def test_the_clean_threshold_is_the_smallest_at_which_a_walk_finds_no_false_alar
 # --- Work, and loops --------------------------------------------------------------------------------------------------
 
 
-def test_a_poll_whose_result_changes_is_work_and_a_loop_that_never_changes_is_not() -> None:
+def test_poll_with_changing_results_is_work_and_no_loop() -> None:
     poll = run_of("wait:no wait:no wait:no wait:yes", success=False)
     loop = run_of("grep:no grep:no grep:no grep:no", success=False)
     fine = run_of("a b", success=True)
@@ -202,7 +200,7 @@ def test_a_poll_whose_result_changes_is_work_and_a_loop_that_never_changes_is_no
         ("a:1 a:1 b:1 | a:2", "run", True),
     ],
 )
-def test_an_alarm_converges_if_the_same_call_gives_something_new_later(calls: str, scope: Any, converged: bool) -> None:
+def test_alarm_converges_if_the_same_call_gives_a_new_result(calls: str, scope: Any, converged: bool) -> None:
     card = scorecard([run_of(calls, success=False)], doom_loop(2), scope=scope, converged=True)
     assert only(card)["converged"] == int(converged)
     assert only(card)["true_alarms"] == int(not converged)
@@ -217,7 +215,7 @@ def test_only_rules_that_watch_repeats_can_converge() -> None:
     assert scorecard([run], rules, converged=True)["true_alarms"].tolist() == [1, 0, 1, 0, 0]
 
 
-def test_what_repeats_with_its_result_converges_by_the_call_alone() -> None:
+def test_convergence_is_judged_by_the_call_without_its_result() -> None:
     run = run_of("wait:no wait:no wait:no wait:yes", success=False)
     assert only(scorecard([run], doom_loop(3, "call+result")))["converged"] == 1
     assert only(scorecard([run], doom_loop(3, "raw")))["converged"] == 1
@@ -240,7 +238,7 @@ words = st.lists(st.sampled_from(["a:1", "a:1", "a:1", "a:2", "a:!2", "a:?", "b:
 
 @MANY
 @given(st.lists(st.tuples(words, st.booleans()), min_size=1, max_size=5), st.integers(2, 4))
-def test_converged_alarms_are_false_whatever_the_label_at_every_threshold(drawn: Any, n: int) -> None:
+def test_converged_alarms_are_false_at_every_threshold(drawn: Any, n: int) -> None:
     runs = numbered(*(run_of(" ".join(calls), success=won) for calls, won in drawn))
 
     def false(threshold: int) -> int:
@@ -275,7 +273,7 @@ def test_labels_and_the_proxy_are_never_mixed() -> None:
     assert not any(NOT_ENDED in text for text in (*labelled.notes, *labelled.sentences))
 
 
-def test_where_no_alarm_is_right_by_the_proxy_it_is_said_without_two_negations() -> None:
+def test_sentence_without_right_alarms_has_no_double_negation() -> None:
     runs = numbered(run_of("a a a b"), run_of("a a a c"), run_of("b", stop=CUT))
     (said, *_) = scorecard(runs, doom_loop(3)).sentences
     assert "in all of them the agent ended by itself" in said
@@ -306,7 +304,7 @@ def repeats(run: Run) -> bool:
     return len({step.response.tool_calls for step in run.steps[:-1]}) == 1
 
 
-def test_a_label_that_the_user_leaves_open_is_not_taken_from_elsewhere() -> None:
+def test_label_left_open_by_the_user_is_not_taken_from_elsewhere() -> None:
     runs = numbered(run_of("a a a", success=False), run_of("a b", success=False))
     row = only(scorecard(runs, doom_loop(3), positive={"r0": True}))
     assert (row["n_runs"], row["n_positive"]) == (1, 1)
@@ -339,7 +337,7 @@ def test_undefined_ratios_are_not_zero() -> None:
     )
 
 
-def test_a_rule_that_hangs_on_an_unknown_counter_is_no_alarm_and_is_counted() -> None:
+def test_unknown_counter_gives_no_alarm_and_is_counted() -> None:
     known = run_of("a:!x a:!x", success=False)
     hangs = run_of("a:? a:!x a:!x", success=False)
     card = scorecard(numbered(known, hangs), [error_streak(2), error_streak(2, on_unknown="ignore"), doom_loop(2)])
@@ -442,7 +440,7 @@ def test_saved_steps_have_an_interval_around_them() -> None:
     assert row == only(scorecard(runs, doom_loop(3)))
 
 
-def test_the_clean_threshold_has_an_interval_that_does_not_go_beyond_what_was_seen() -> None:
+def test_clean_threshold_interval_stays_within_the_record() -> None:
     runs = numbered(*(run_of("a " * n, success=True) for n in (1, 1, 1, 2, 2, 3, 7)), run_of("a a", success=False))
     row = only(card := scorecard(runs, doom_loop(3)))
     assert (row["clean_threshold"], row["clean_threshold_high"]) == (8, 8)
@@ -472,7 +470,7 @@ def test_the_sentences_say_what_a_rule_catches_at_which_cost() -> None:
     assert "9 of 12 alarms" in " ".join(axes.get_title(loc="left").split())
 
 
-def test_the_notes_tell_of_runs_that_were_cut_and_of_those_that_a_detector_stopped() -> None:
+def test_notes_count_censored_runs_and_detector_stops() -> None:
     runs = numbered(
         run_of("a a a", success=False, stop=Stop("doom_loop", 3)),
         run_of("a b", success=False, stop=Stop("step_cap", 2)),
@@ -656,7 +654,7 @@ def test_what_a_table_cannot_tell_is_refused_or_not_known() -> None:
     assert any(note.startswith("2 of 2 runs are censored: a rule may have fired") for note in cut.notes)
 
 
-def test_the_clean_threshold_of_a_learned_rule_is_shown_as_the_probability_that_it_is() -> None:
+def test_scorecard_shows_clean_threshold_as_probability() -> None:
     runs = labelled_runs(100)
     rule = bl.learn_stop(runs, confidence=None, folds=0)
     card = scorecard(runs, [rule])

@@ -29,9 +29,7 @@ NEW = (
 
 @cases(60, suppress_health_check=list(HealthCheck))
 @given(st.lists(sessions(), min_size=1, max_size=5), st.sampled_from(["turn", "run"]), st.data())
-def test_the_cap_is_the_smallest_at_which_a_walk_keeps_as_many_successes(
-    drawn: list[Run], scope: Any, data: Any
-) -> None:
+def test_same_kept_cap_is_the_smallest_that_keeps_as_many(drawn: list[Run], scope: Any, data: Any) -> None:
     runs = numbered(*drawn)
     runs = [bl.label([run], {run.run_id: data.draw(st.booleans())})[0] for run in runs]
     name = data.draw(st.sampled_from(sorted(LIMITS)))
@@ -75,7 +73,7 @@ def clustered(seed: int, base: float = 0.5, pull: float = 0.3) -> list[Run]:
     return numbered(*runs)
 
 
-def test_lift_is_precision_over_the_base_rate_and_its_interval_resamples_both() -> None:
+def test_lift_is_precision_over_base_rate_and_resamples_both() -> None:
     runs = clustered(3)
     row = only(scorecard(runs, doom_loop(3)))
     failed = np.array([not run.success for run in runs])
@@ -96,20 +94,20 @@ def test_lift_is_precision_over_the_base_rate_and_its_interval_resamples_both() 
     assert row["lift_high"] == pytest.approx(max(high, row["precision_high"] / base), rel=0.01)
 
 
-def test_the_interval_of_lift_holds_the_true_lift_of_tasks_that_differ() -> None:
+def test_lift_interval_covers_the_true_lift_of_different_tasks() -> None:
     # P(failed) = 0.5; P(alarm | failed) = 0.6 and 0.3 else, so the precision is 2/3 and the lift 4/3.
     found = [only(scorecard(clustered(seed), doom_loop(3))) for seed in range(20)]
     assert sum(row["lift_low"] <= 4 / 3 <= row["lift_high"] for row in found) >= 17
 
 
-def test_an_alarm_that_is_always_right_has_an_interval_of_lift_that_is_not_a_point() -> None:
+def test_always_right_alarm_has_a_lift_interval_of_some_width() -> None:
     runs = numbered(*[run_of("a a a", success=False)] * 4, *[run_of("a b", success=i < 6) for i in range(8)])
     row = only(scorecard(runs, doom_loop(3)))
     assert (row["base_rate"], row["lift"]) == (0.5, 2)
     assert row["lift_low"] <= row["precision_low"] / 0.5 < 1
 
 
-def test_what_has_no_alarm_no_positive_or_no_success_has_no_lift_and_no_trade() -> None:
+def test_no_alarm_positive_or_success_gives_no_lift_or_trade() -> None:
     fine, failed = run_of("a b c", success=True), run_of("a b", success=False)
     silent = only(scorecard([fine, failed], doom_loop(3)))
     assert (silent["base_rate"], silent["lift"], silent["lift_low"]) == (0.5, None, None)
@@ -128,7 +126,7 @@ def test_what_has_no_alarm_no_positive_or_no_success_has_no_lift_and_no_trade() 
     assert (unlabelled["base_rate"], unlabelled["same_kept_cap"], unlabelled["even_trade"]) == (1, None, None)
 
 
-def test_a_rule_that_keeps_no_success_is_compared_with_a_cap_of_one_step() -> None:
+def test_rule_that_keeps_no_success_is_compared_with_cap_one() -> None:
     row = only(scorecard(numbered(run_of("a b c", success=True), run_of("a b", success=False)), tool_budget(1)))
     assert (row["same_kept_cap"], row["same_kept_cap_saved_steps"]) == (1, 3 + 2)
     assert (row["steps_per_kept_success"], row["saved_steps_per_lost_success"], row["even_trade"]) == (None, 5, 5 / 7)
@@ -151,7 +149,7 @@ def vars_of(run: Run) -> dict[str, Any]:
 # --- In words ---------------------------------------------------------------------------------------------------------
 
 
-def test_the_sentences_compare_with_random_alarms_with_a_cap_and_with_what_a_success_costs() -> None:
+def test_scorecard_compares_random_alarms_a_cap_and_costs() -> None:
     loops, work = [run_of("a a a a a b", success=False)] * 60, [run_of("a a a b", success=True)] * 2
     rest = [run_of("a b", success=False)] * 10 + [run_of("a b c d e f g h", success=True)] * 28
     card = scorecard(numbered(*loops, *work, *rest), doom_loop(3))

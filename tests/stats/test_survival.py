@@ -34,7 +34,7 @@ def table(lengths: Any, reasons: Any = "finished", **columns: Any) -> pd.DataFra
     return data
 
 
-def test_each_turn_is_a_unit_and_one_without_a_final_text_was_cut() -> None:
+def test_each_turn_is_a_unit_and_one_without_text_is_interrupted() -> None:
     run = session(play(distinct(2)), play(distinct(3, end=None), max_steps=3), play(distinct(1)), success=True)
     turns = units_of([run])
     assert turns["n_steps"].tolist() == [3, 3, 2]
@@ -70,7 +70,7 @@ def test_runs_and_their_frame_make_the_same_units() -> None:
     assert survival(runs).frame.equals(survival(runs_df(runs)).frame)
 
 
-def test_tokens_leave_out_the_wrap_up_and_unknown_ones_are_unknown() -> None:
+def test_tokens_omit_the_wrap_up_and_unknown_ones_stay_unknown() -> None:
     run = play(distinct(1))
     known = tuple(step._replace(response=step.response._replace(usage=Usage(10, 5))) for step in run.steps)
     runs = [
@@ -179,7 +179,7 @@ def test_labels_of_sessions_are_not_given_to_their_turns() -> None:
     assert not any("scope" in note for note in unlabelled.notes)
 
 
-def test_runs_of_a_task_are_resampled_together_and_the_text_says_so() -> None:
+def test_survival_resamples_runs_of_a_task_together_and_says_so() -> None:
     rng = np.random.default_rng(2)
     lengths = rng.geometric(0.1, 30)
     alone = survival(table(lengths))

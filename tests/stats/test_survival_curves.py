@@ -104,7 +104,7 @@ def test_the_intervals_of_incidences_follow_the_delta_method(units: list[tuple[i
                 assert (low[place], high[place]) == pytest.approx(ends, abs=1e-5)
 
 
-def test_without_cuts_the_variance_of_an_incidence_is_the_binomials() -> None:
+def test_incidence_variance_without_cuts_is_binomial() -> None:
     units = [(t, "success" if t % 3 else "failure") for t in range(1, 41)]
     share = 20 / 40
     assert naive_variance(units, "success", 30) == pytest.approx(share * (1 - share) / 40)
@@ -118,7 +118,7 @@ def test_one_cause_alone_is_one_less_survival() -> None:
     assert mirrored.value.tolist() == pytest.approx((1 - found.survival.value).tolist())
 
 
-def test_where_none_or_all_have_ended_the_interval_is_clopper_pearsons() -> None:
+def test_survival_interval_at_none_or_all_is_clopper_pearson() -> None:
     found = curve([1, 1, 1, 5, 5], [False, False, False, True, True], {"success": [False] * 5})
     none, every = (tuple(float(part[place]) for part in found.survival) for place in (0, 1))
     assert none == pytest.approx((1.0, clopper_pearson(5, 5).low, 1.0))
@@ -169,7 +169,7 @@ def test_copies_of_each_run_widen_no_less_than_the_runs_alone(copies: int) -> No
         assert a.tolist() == pytest.approx(b.tolist(), abs=1e-9)
 
 
-def test_the_logrank_test_is_scipys_and_without_repeats_the_clustered_one_agrees() -> None:
+def test_logrank_equals_scipy_and_the_clustered_test_agrees() -> None:
     rng = np.random.default_rng(11)
     first = np.arange(400) % 2 == 0
     times, ended = rng.geometric(np.where(first, 0.12, 0.1)), rng.random(400) < 0.8

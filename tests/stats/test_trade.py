@@ -8,7 +8,7 @@ from boolab.stats.trade import Trade, trade_of
 
 
 @given(st.integers(0, 10**6), st.integers(0, 500), st.integers(1, 10**6), st.integers(1, 500))
-def test_is_poor_if_a_larger_share_of_successes_is_lost_than_of_steps_is_saved(
+def test_trade_is_poor_if_it_loses_more_successes_than_it_saves(
     saved: int, lost: int, total: int, successes: int
 ) -> None:
     trade = Trade(saved, lost, total, successes)
@@ -21,9 +21,7 @@ def test_is_poor_if_a_larger_share_of_successes_is_lost_than_of_steps_is_saved(
 
 
 @given(st.integers(0, 10**6), st.integers(0, 500), st.integers(1, 10**6), st.integers(1, 500))
-def test_the_column_is_below_one_where_the_trade_is_poor_and_one_where_it_is_even(
-    saved: int, lost: int, total: int, successes: int
-) -> None:
+def test_even_trade_is_below_one_if_poor_and_one_if_even(saved: int, lost: int, total: int, successes: int) -> None:
     lost = min(lost, successes)
     kept = successes - lost
     row = trade_of(steps=total, saved_steps=saved, successes=successes, kept=kept, cost=None, saved_cost=None)

@@ -137,7 +137,7 @@ def test_a_table_without_rows_says_what_it_says_here(
 
 
 @pytest.mark.parametrize("files", [1, 2])
-def test_a_run_whose_rows_are_apart_is_found_though_no_worker_sees_both(
+def test_run_with_separated_rows_is_refused_across_workers(
     steps: pd.DataFrame, tmp_path: Path, threads: ThreadPoolExecutor, small: None, files: int
 ) -> None:
     again = steps[steps["run_id"] == steps["run_id"].iloc[0]]

@@ -114,7 +114,7 @@ def rule_of(setting: dict[str, Any]) -> StopRule:
 
 @MANY
 @given(st.data())
-def test_every_setting_of_a_grid_is_what_the_live_loop_makes_of_the_recorded_run(data: Any) -> None:
+def test_every_grid_setting_equals_the_live_loop(data: Any) -> None:
     recording = play(data.draw(scripts()), policy=FREE, stop=NEVER)
     grid = data.draw(grids(recording))
     rows = rows_by(counterfactual(recording, grid=grid, own_limits="lifted"), [*grid])
@@ -126,7 +126,7 @@ def test_every_setting_of_a_grid_is_what_the_live_loop_makes_of_the_recorded_run
 
 @MANY
 @given(st.data())
-def test_every_rule_is_what_the_live_loop_makes_of_the_recorded_run(data: Any) -> None:
+def test_every_rule_equals_the_live_loop_on_the_recording(data: Any) -> None:
     recording = play(data.draw(scripts()), policy=FREE, stop=NEVER)
     rule = data.draw(rules(recording))
     assert_equals_replay(row_of(counterfactual(recording, rules=[rule], own_limits="lifted")), recording, rule)
@@ -187,7 +187,7 @@ def any_grid(draw: st.DrawFn) -> dict[str, list[Any]]:
 @pytest.mark.slow
 @MANY
 @given(st.data())
-def test_sessions_of_many_turns_are_scored_as_a_walk_over_their_steps_does_it(data: Any) -> None:
+def test_sessions_of_many_turns_equal_a_walk_over_their_steps(data: Any) -> None:
     run = data.draw(sessions().filter(lambda run: run.success is not None))
     grid, scope = data.draw(any_grid()), data.draw(st.sampled_from(["turn", "run"]))
     own: Any = data.draw(st.sampled_from(["kept", "lifted"]))
@@ -206,7 +206,7 @@ def test_sessions_of_many_turns_are_scored_as_a_walk_over_their_steps_does_it(da
 
 @cases(250, **QUICK)
 @given(st.data())
-def test_a_tally_is_the_sum_of_the_table_and_adds_up_over_any_partition(data: Any) -> None:
+def test_aggregate_is_the_sum_of_rows_over_any_partition(data: Any) -> None:
     runs = [data.draw(sessions(number)) for number in range(data.draw(st.integers(0, 4)))]
     grid, scope = data.draw(any_grid()), data.draw(st.sampled_from(["turn", "run"]))
     by = data.draw(st.sampled_from([None, "agent"])) if runs else None
@@ -241,7 +241,7 @@ BOUNDS = [f"saved_{name}_{end}" for name in MEASURES for end in ("lower", "upper
 
 @cases(100, **QUICK)
 @given(st.data())
-def test_what_is_saved_lies_between_bounds_that_are_open_where_the_record_is(data: Any) -> None:
+def test_savings_lie_within_bounds_that_are_open_if_unknown(data: Any) -> None:
     runs = [data.draw(sessions(number)) for number in range(data.draw(st.integers(1, 4)))]
     asked: Any = {"grid": data.draw(any_grid()), "scope": data.draw(st.sampled_from(["turn", "run"]))}
     asked["own_limits"] = data.draw(st.sampled_from(["kept", "lifted"]))
@@ -264,7 +264,7 @@ def test_what_is_saved_lies_between_bounds_that_are_open_where_the_record_is(dat
 
 @cases(100, **QUICK)
 @given(st.data())
-def test_spent_and_saved_add_up_to_what_is_on_record_and_a_tighter_limit_saves_no_less(data: Any) -> None:
+def test_spent_plus_saved_is_constant_and_tight_limits_save_more(data: Any) -> None:
     runs = [data.draw(sessions(number)) for number in range(data.draw(st.integers(1, 3)))]
     name = data.draw(st.sampled_from(sorted(set(LIMITS) - {"error_streak"})))
     values = sorted(data.draw(st.lists(LIMITS[name], min_size=1, max_size=5, unique=True)))
@@ -347,7 +347,7 @@ def wrong(run: Run, threshold: int, variant: str) -> tuple[str, int]:
         lambda data: bl.scorecard(data, [doom_loop(3, {"lok": None})]),
     ],
 )
-def test_an_exempt_tool_that_occurs_in_no_recording_is_an_error_with_near_matches(tmp_path: Path, ask: Any) -> None:
+def test_unrecorded_exempt_tool_raises_with_near_matches(tmp_path: Path, ask: Any) -> None:
     run = play([{"tool_calls": [{"name": "look", "arguments": {}}], "repeat": 5}, "done"], policy=FREE, stop=NEVER)
     with Store(tmp_path / "runs.db") as store:
         store.add(run)
@@ -399,7 +399,7 @@ def test_a_parquet_file_is_read_in_batches_of_whole_runs(tmp_path: Path, monkeyp
     pd.testing.assert_frame_equal(pd.concat(parts, ignore_index=True), counterfactual(runs, grid=grid))
 
 
-def test_runs_are_evaluated_a_batch_at_a_time_and_none_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_are_evaluated_in_batches_without_omission(monkeypatch: pytest.MonkeyPatch) -> None:
     runs = [play(steps("A B C"), policy=FREE, stop=NEVER) for _ in range(5)]
     question: dict[str, Any] = {"grid": {"max_steps": [1, 2], "doom_loop": [2, None]}}
     policy = bl.policies["opencode_v1"].vary(compaction=None)
@@ -449,7 +449,7 @@ def test_what_cannot_be_asked_is_said(asked: dict[str, Any], message: str) -> No
     assert message in str(error.value)
 
 
-def test_a_frame_that_lacks_something_says_what_and_how_to_get_it() -> None:
+def test_incomplete_frame_is_refused_with_the_right_call() -> None:
     run = play(steps("A A B"), policy=FREE, stop=NEVER)
     with pytest.raises(SettingError, match=r"no column 'censored'.*recording_df"):
         counterfactual(steps_df(run), grid={"max_steps": [2]})
@@ -462,7 +462,7 @@ def test_a_frame_that_lacks_something_says_what_and_how_to_get_it() -> None:
         counterfactual(mixed, grid={"max_steps": [2]})
 
 
-def test_a_frame_without_a_row_for_each_step_is_refused_with_the_right_call(tmp_path: Path) -> None:
+def test_frame_without_a_row_per_step_is_refused_with_a_hint(tmp_path: Path) -> None:
     runs = [replace(play(distinct(n), policy=FREE, stop=NEVER), success=True) for n in (6, 8, 30)]
     of_runs = runs_df(runs)
     of_runs.to_parquet(tmp_path / "runs.parquet")

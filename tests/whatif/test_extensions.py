@@ -58,7 +58,7 @@ def growing(draw: st.DrawFn, *, message: bool = False) -> bl.Policy:
 
 @MANY
 @given(st.data())
-def test_a_cap_that_grows_without_a_message_stops_a_recording_where_the_live_loop_does(data: Any) -> None:
+def test_cap_that_grows_silently_stops_replay_as_in_live_loop(data: Any) -> None:
     recording = play(data.draw(scripts()), policy=FREE, stop=NEVER)
     policy, grid = data.draw(asked(recording, data.draw(growing())))
     row = row_of(bl.counterfactual(recording, policy=policy, grid=grid, own_limits="lifted"))
@@ -92,7 +92,7 @@ def test_the_sums_of_a_cap_that_grows_are_those_of_its_table(patterns: list[str]
     pd.testing.assert_frame_equal(summed(table), sums)
 
 
-def test_without_a_message_and_a_condition_a_cap_that_grows_is_the_larger_cap() -> None:
+def test_silent_unconditional_extension_equals_the_larger_cap() -> None:
     runs = [play(distinct(n), policy=FREE, stop=NEVER) for n in (1, 3, 5, 6, 9)]
     grown = bl.counterfactual(runs, policy=bl.dynamic_turns(3, 2, reminder=False))
     fixed = bl.counterfactual(runs, policy=bl.fixed_turns(5, reminder=False))
@@ -118,7 +118,7 @@ def test_a_condition_is_evaluated_once_when_the_cap_is_reached() -> None:
     assert table["stop_step"].tolist() == [3, 6]
 
 
-def test_a_run_that_is_extended_records_it_and_its_model_gets_no_message() -> None:
+def test_silent_extension_is_recorded_and_sends_no_message() -> None:
     run = play(distinct(9, None), policy=bl.dynamic_turns(2, 2, reminder=False))
     assert (run.stop_step, run.inputs, run.stop.rule) == (4, (), "max_steps(4)")
     assert [event.payload for event in run.events if event.kind == "extension"] == [
@@ -126,7 +126,7 @@ def test_a_run_that_is_extended_records_it_and_its_model_gets_no_message() -> No
     ]
 
 
-def test_a_limit_that_stops_a_turn_where_its_cap_might_grow_is_the_reason() -> None:
+def test_other_limit_at_a_growing_cap_is_the_stop_reason() -> None:
     run = play(
         steps("A A A A"), policy=QUIET.vary(continues={"times": 1, "by": "loop", "counters": "kept"}), max_steps=3
     )
@@ -155,7 +155,7 @@ PROFILE = bl.models.Profile.of(
 
 @pytest.mark.parametrize("unless", [None, bl.doom_loop(2), bl.error_streak(1)])
 @pytest.mark.parametrize("message", [False, True])
-def test_the_true_success_and_cost_lie_within_what_a_recording_shows(unless: bl.StopRule | None, message: bool) -> None:
+def test_true_success_and_cost_lie_within_the_recorded_bounds(unless: bl.StopRule | None, message: bool) -> None:
     model = bl.SimulatedModel(PROFILE)
     policy = bl.dynamic_turns(5, 4, unless=unless, reminder=False).vary(continues={"message": message})
 
@@ -196,7 +196,7 @@ def test_several_policies_are_one_table() -> None:
             bl.counterfactual(runs, **wrong)
 
 
-def test_recommend_takes_a_cap_that_grows_unless_it_does_so_on_a_condition() -> None:
+def test_recommend_accepts_a_growing_cap_without_a_condition() -> None:
     runs = [play(distinct(n), policy=FREE, stop=NEVER) for n in (2, 3, 4) * 30]
     runs += [play(distinct(40, None), policy=FREE, stop=bl.max_steps(40)) for _ in range(9)]
     found = bl.recommend(runs, policy=bl.dynamic_turns(2, 2, reminder=False), success="ended")

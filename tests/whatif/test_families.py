@@ -95,9 +95,7 @@ def chain(*names: str) -> Iterator[str]:
 
 @settings(max_examples=40, deadline=None)
 @given(script=scripts_of(2), data=st.data())
-def test_a_family_under_a_setting_is_what_the_live_loop_makes_of_it_until_an_answer_differs(
-    script: Script, data: st.DataObject
-) -> None:
+def test_family_counterfactual_equals_the_live_loop(script: Script, data: st.DataObject) -> None:
     family = Family(script)
     recorded = family.run({})
     limit = st.none() | st.integers(1, 4)
@@ -158,9 +156,7 @@ def test_a_parent_is_identified_unless_a_run_below_it_is_stopped(script: Script,
 
 @settings(max_examples=12, deadline=None)
 @given(scripts=st.lists(scripts_of(2), min_size=1, max_size=4), data=st.data())
-def test_sums_are_the_sums_of_the_rows_and_parts_of_whole_families_change_nothing(
-    scripts: list[Script], data: st.DataObject
-) -> None:
+def test_family_sums_equal_their_rows_in_any_batches(scripts: list[Script], data: st.DataObject) -> None:
     runs = [run for script in scripts for run in Family(script).run({})]
     runs = data.draw(st.permutations(runs))
     grid = {"max_steps": [1, 2, 3, None], "tool_budget": [2, None]}
@@ -201,7 +197,7 @@ def test_an_agent_that_occurs_nowhere_is_refused_by_name() -> None:
         ask(family, grid={"step@scout": [3]})
 
 
-def test_a_subagent_that_is_not_on_record_leaves_its_parent_unknown_where_a_limit_holds_for_it() -> None:
+def test_missing_subagent_with_a_limit_makes_its_parent_unknown() -> None:
     lead, first, _ = Family([["a"], [("scout", [["a"]])], [("clerk", [["a"]])], ["a"]]).run({})
     grid = {"max_steps": [1, 2, 3, 9, None], "max_steps@lead": [None]}
     rows = ask([lead, first], grid=grid).set_index(["run_id", "max_steps"])
@@ -215,7 +211,7 @@ def test_a_subagent_that_is_not_on_record_leaves_its_parent_unknown_where_a_limi
     assert own.loc["lead", "outcome"].tolist() == ["truncated", "truncated"]
 
 
-def test_a_subagent_that_started_at_an_unknown_step_is_stopped_by_its_own_limit_and_its_parent_after_a_step() -> None:
+def test_subagent_of_unknown_start_obeys_its_own_limit() -> None:
     lead, scout = (replace(run, events=()) for run in Family([[("scout", [["a"]] * 3)], ["a"]]).run({}))
     grid = {"max_steps@scout": [1, 2, 4]}
     rows = ask([lead, scout], grid=grid).set_index(["run_id"])
@@ -227,7 +223,7 @@ def test_a_subagent_that_started_at_an_unknown_step_is_stopped_by_its_own_limit_
     assert own["outcome"].to_dict() == {lead.run_id: "truncated", scout.run_id: "not_identified"}
 
 
-def test_two_subagents_at_unknown_steps_that_are_both_stopped_may_not_have_started() -> None:
+def test_stopped_subagents_of_unknown_start_are_not_identified() -> None:
     family = Family([[("scout", [["a"]] * 3)], [("scout", [["a"]] * 3)]]).run({})
     bare = [replace(run, events=()) for run in family]
     assert ask(bare, grid={"max_steps@scout": [2]})["outcome"].tolist() == ["not_identified"] * 3
@@ -280,7 +276,7 @@ def test_families_are_the_same_in_frames_files_and_stores(tmp_path: Path, kind: 
     )
 
 
-def test_a_table_of_runs_joined_with_their_steps_knows_families_too() -> None:
+def test_joined_table_of_runs_and_steps_keeps_families() -> None:
     runs = [run for script in FAMILIES for run in Family(script).run({})]
     columns = ["run_id", "agent", "parent_run_id", "parent_step", "censored", "success", "stop_reason", "n_steps"]
     frame = bl.steps_df(runs).merge(bl.runs_df(runs)[columns], on="run_id", sort=False)
@@ -296,7 +292,7 @@ FAMILIES: list[Script] = [
 ]
 
 
-def test_workers_read_families_that_are_in_one_part_and_refuse_others_by_name(tmp_path: Path) -> None:
+def test_workers_read_whole_families_and_refuse_divided_ones(tmp_path: Path) -> None:
     runs = [run for script in FAMILIES for run in Family(script).run({})]
     grid = {"max_steps": [1, 2, None]}
     expected = ask(runs, grid=grid, aggregate=True)

@@ -29,7 +29,7 @@ def cut_and_labelled() -> list[Run]:
     return runs
 
 
-def test_a_labelled_success_that_a_recorded_limit_cut_counts_as_one() -> None:
+def test_labelled_success_cut_by_a_recorded_limit_counts() -> None:
     runs = cut_and_labelled()
     table = bl.counterfactual(runs, grid={"max_steps": [10, 49, 50, 55, None]}, aggregate=True)
     assert table["successes"].tolist() == [100] * 5
@@ -37,7 +37,7 @@ def test_a_labelled_success_that_a_recorded_limit_cut_counts_as_one() -> None:
     assert table["n_censored"].tolist() == [0] * 5
 
 
-def test_a_recommendation_never_gives_up_labelled_successes_that_were_cut() -> None:
+def test_recommend_never_loses_labelled_successes_that_were_cut() -> None:
     found = bl.recommend(cut_and_labelled(), keep=0.9)
     row = found.frame.iloc[0]
     assert (row["successes"], row["kept_lower"]) == (100, 100)
@@ -45,7 +45,7 @@ def test_a_recommendation_never_gives_up_labelled_successes_that_were_cut() -> N
 
 
 @pytest.mark.parametrize("at", ["earlier", "at the stop", "later"])
-def test_a_setting_that_fires_no_earlier_than_the_recorded_stop_changes_nothing(at: str) -> None:
+def test_setting_at_or_after_the_recorded_stop_changes_nothing(at: str) -> None:
     run = replace(play(distinct(9), max_steps=5), success=True)
     assert (run.stop_reason, run.n_steps) == ("step_cap", 5)
     cap = {"earlier": 4, "at the stop": 5, "later": 6}[at]
@@ -60,7 +60,7 @@ def test_a_setting_that_fires_no_earlier_than_the_recorded_stop_changes_nothing(
         assert lifted["outcome"] == ("censored" if at == "later" else "truncated")
 
 
-def test_an_unlabelled_run_that_was_cut_is_unchanged_and_no_success() -> None:
+def test_unlabelled_cut_run_is_unchanged_and_no_success() -> None:
     done, cut = play(steps("A B")), play(distinct(9), max_steps=3)
     table = bl.counterfactual([done, cut], grid={"max_steps": [5]}, aggregate=True).iloc[0]
     assert (table["n_unchanged"], table["successes"], table["kept_lower"]) == (2, 1, 1)
@@ -82,7 +82,7 @@ def test_what_is_not_known_of_own_limits_is_said() -> None:
         bl.counterfactual([], grid={"max_steps": [5]}, own_limits=wrong)
 
 
-def test_labels_of_runs_that_were_cut_are_told_under_the_recorded_limits() -> None:
+def test_survival_counts_labels_of_runs_cut_by_their_limits() -> None:
     """A set in which every failure was cut at the cap says what share failed all the same."""
     good = play(distinct(3), policy=FREE, stop=NEVER)
     cut = play(distinct(9), max_steps=8)
@@ -103,7 +103,7 @@ def scope_data(tmp_path: Path) -> list[Run]:
     return [session, tau]
 
 
-def test_runs_whose_harnesses_count_in_two_ways_are_never_blended(tmp_path: Path) -> None:
+def test_runs_of_different_scopes_are_never_mixed(tmp_path: Path) -> None:
     runs = scope_data(tmp_path)
     table = bl.counterfactual(runs, grid={"max_steps": [1, 2]}, aggregate=True)
     assert table[["scope", "max_steps", "n_runs"]].values.tolist() == [
@@ -141,7 +141,7 @@ PENDING: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("case", PENDING)
-def test_a_run_that_ended_in_silent_failure_is_no_success_by_the_proxy(case: str) -> None:
+def test_run_that_ended_in_silent_failure_is_no_proxy_success(case: str) -> None:
     options = dict(PENDING[case])
     run = play(options.pop("items"), **options)
     assert run.stop_reason == "finished"

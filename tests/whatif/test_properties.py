@@ -113,7 +113,7 @@ def _reason(rule: bl.StopRule, frame: pd.DataFrame, at: int) -> str:
 
 @MANY
 @given(st.data())
-def test_the_live_stop_and_the_rule_over_the_progress_columns_agree_on_boundary_and_reason(data: Any) -> None:
+def test_live_stop_equals_offline_rule_in_boundary_and_reason(data: Any) -> None:
     script = data.draw(scripts())
     recording = play(script, policy=FREE, stop=NEVER)
     rule = data.draw(rules(recording))
@@ -149,7 +149,7 @@ def test_a_run_played_again_under_the_same_rules_is_the_same_run(data: Any) -> N
 
 @MANY
 @given(st.data())
-def test_a_recording_played_under_a_tighter_rule_stops_where_the_columns_say(data: Any) -> None:
+def test_replayed_recording_stops_where_the_columns_say(data: Any) -> None:
     recording = play(data.draw(scripts()), policy=FREE, stop=NEVER)
     rule = data.draw(rules(recording))
     expected = offline(recording, rule)

@@ -30,7 +30,7 @@ def test_the_facts_are_those_that_were_counted_by_others(verified: list[Run], ai
     assert (len(airline), sum(r.n_steps for r in airline), sum(bool(r.success) for r in airline)) == (200, 2454, 84)
 
 
-def test_a_cap_on_swebench_verified_keeps_labelled_successes_that_were_cut(verified: list[Run]) -> None:
+def test_cap_on_swebench_verified_keeps_cut_labelled_successes(verified: list[Run]) -> None:
     table = bl.counterfactual(verified, grid={"max_steps": [49, 67, 68]}, aggregate=True)
     assert table["successes"].tolist() == [168] * 3
     assert table["kept_lower"].tolist() == [149, 159, 160]

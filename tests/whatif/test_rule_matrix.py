@@ -64,12 +64,12 @@ def assert_as_rows(runs: list[Run], rules: list[bl.StopRule], scope: Any) -> Non
 
 @MANY
 @given(st.data())
-def test_rules_are_the_rows_of_counterfactual_for_sessions_of_many_turns(data: Any) -> None:
+def test_rule_matrix_equals_counterfactual_for_sessions(data: Any) -> None:
     runs = [data.draw(sessions(number)) for number in range(data.draw(st.integers(1, 4)))]
     assert_as_rows(runs, data.draw(any_rules()), data.draw(st.sampled_from(["turn", "run"])))
 
 
-def test_a_stop_where_a_turn_ends_or_after_the_last_call_may_keep_the_success() -> None:
+def test_rule_matrix_equals_counterfactual_at_turn_ends() -> None:
     """A stop at the end of the first of two turns, and one after the last call of the last turn."""
     runs = [run_of("A B | C", True, task="two"), run_of("A B C", True, task="one")]
     rules = [bl.max_steps(n) for n in range(1, 5)] + [bl.tool_budget(n) for n in range(1, 4)]
@@ -79,9 +79,7 @@ def test_a_stop_where_a_turn_ends_or_after_the_last_call_may_keep_the_success() 
 
 @cases(20, suppress_health_check=list(HealthCheck))
 @given(script=scripts_of(2), rules=any_rules())
-def test_rules_are_the_rows_of_counterfactual_for_families_of_subagents(
-    script: Script, rules: list[bl.StopRule]
-) -> None:
+def test_rule_matrix_equals_counterfactual_for_families(script: Script, rules: list[bl.StopRule]) -> None:
     assert_as_rows(Family(script).run({}), rules, "auto")
 
 
@@ -96,7 +94,7 @@ def test_the_cost_of_a_run_is_known_if_that_of_all_its_steps_is(data: Any) -> No
         assert round(found * MICRO) == sum(filter(None, costs))
 
 
-def test_too_many_pairs_of_a_run_and_a_rule_are_refused_with_the_number_that_fits(
+def test_too_many_runs_and_rules_are_refused_with_what_fits(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     runs = [bl.run_sync(None, "x", model=bl.ScriptedModel(["y"])) for _ in range(2)]

@@ -51,7 +51,7 @@ def script_of(turn: Run) -> ScriptedModel:
 
 @MANY
 @given(st.data())
-def test_each_turn_under_a_limit_spends_what_the_live_loop_spends_on_its_recorded_responses(data: Any) -> None:
+def test_each_turn_under_a_limit_spends_as_the_live_loop_does(data: Any) -> None:
     made = [data.draw(scripts()) for _ in range(data.draw(st.integers(1, 3)))]
     turns = [play([item for item in items if "error" not in item] + ["done"], policy=FREE, stop=NEVER)
              for items in made]  # fmt: skip

@@ -49,7 +49,7 @@ def test_both_kinds_of_file_answer_counterfactual_as_the_runs_do(runs: list[bl.R
 
 
 @pytest.mark.slow
-def test_a_column_that_the_first_row_leaves_out_is_read_all_the_same(
+def test_column_missing_from_the_first_row_is_read(
     runs: list[bl.Run], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     some = [replace(runs[0], success=None), *runs[1:]]
@@ -64,7 +64,7 @@ def test_a_column_that_the_first_row_leaves_out_is_read_all_the_same(
         assert bl.read_steps(path)["success"].dtype == "boolean"
 
 
-def test_the_rows_of_a_run_stay_together_however_small_the_pieces(
+def test_rows_of_a_run_stay_together_in_small_pieces(
     runs: list[bl.Run], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("boolab.whatif.step_files._BLOCK", 2_000)

@@ -167,7 +167,7 @@ def test_saving_follows_no_link_that_came_later(path: Path, tmp_path: Path) -> N
     assert (tmp_path / "b.md").read_bytes() == TEXT
 
 
-def test_the_diff_is_what_saving_writes_and_undo_takes_an_edit_back(tmp_path: Path) -> None:
+def test_agent_editor_diff_is_what_is_saved_and_undo_reverts(tmp_path: Path) -> None:
     path = tmp_path / "a.md"
     path.write_text("---\nname: a\nsteps: 5\n---\nLook.\n")
     editor = AgentEditor(path)
@@ -205,7 +205,7 @@ def test_menus_have_the_names_that_are_known_and_add_to_a_field(tmp_path: Path) 
     assert "my_own" in editor.menus["exempt"].options
 
 
-def test_the_first_line_says_what_is_valid_what_has_changed_and_what_is_saved(tmp_path: Path) -> None:
+def test_agent_editor_status_says_valid_changed_and_saved(tmp_path: Path) -> None:
     path = tmp_path / "a.md"
     path.write_text("---\nname: coder\nmax_steps: 5\n---\nGo.\n")
     editor = AgentEditor(path)

@@ -88,7 +88,7 @@ def test_the_sums_of_a_setting_are_those_of_counterfactual(
     st.data(),
 )
 @cases(40)
-def test_the_runs_that_are_cut_are_those_that_counterfactual_stops(
+def test_caplab_cuts_the_runs_that_counterfactual_stops(
     runs: list[Run], scope: Any, policy: str | None, data: st.DataObject
 ) -> None:
     tables = CapTables(runs, Question(policy))
@@ -206,7 +206,7 @@ def long(n: int) -> list[Run]:
 
 
 @pytest.mark.slow
-def test_a_recommended_value_is_on_the_sliders_however_few_they_have() -> None:
+def test_recommended_value_is_added_to_the_sliders() -> None:
     runs, tables = long(70), CapTables(long(70), Question())
     before = tables.at(Setting()).options["max_steps"]
     wanted = bl.recommend(runs).setting
@@ -226,7 +226,7 @@ def test_an_agent_is_asked_without_the_tools_that_others_call() -> None:
     assert CapTables(runs, Question()).recommended(setting)["sentences"]
 
 
-def test_where_nothing_qualifies_it_says_how_many_more_successes_are_needed() -> None:
+def test_caplab_says_how_many_more_successes_are_needed() -> None:
     found = CapTables(labelled(20), Question()).recommended(Setting())
     assert found["setting"] is None
     assert found["reason"] == f"needs {found['more_needed']} more successes"
@@ -295,7 +295,7 @@ def test_savings_are_counted_in_what_recommend_counts_them_in(n: int) -> None:
 
 @pytest.mark.parametrize("tasks", [12, 30, 90])
 @pytest.mark.parametrize("keep", [0.8, 0.9])
-def test_the_bound_of_what_is_recommended_is_no_less_than_what_it_promises(tasks: int, keep: float) -> None:
+def test_bound_of_the_recommendation_is_at_least_keep(tasks: int, keep: float) -> None:
     runs = [replace(run, task=f"t{n % tasks}") for n, run in enumerate(labelled(90))]
     tables = CapTables(runs, Question(keep=keep))
     found = tables.recommended(Setting())
@@ -332,7 +332,7 @@ def test_a_tighter_cap_never_saves_a_smaller_share(runs: list[Run]) -> None:
     assert shares == sorted(shares, reverse=True)
 
 
-def test_what_is_assumed_of_later_turns_is_said_where_there_are_some() -> None:
+def test_assumption_about_later_turns_is_noted_if_there_are_any() -> None:
     table = CapTables(runs_of(Told(("A B C -",)), Told(("A A -",), success=True)), Question()).at(Setting())
     assert not any("later turns" in note for note in table.base["notes"])
     two = CapTables(runs_of(Told(("A B C -", "D D -"))), Question()).at(Setting())
@@ -346,7 +346,7 @@ def test_without_runs_there_is_an_answer_too() -> None:
     assert table.base["units"] == 0
 
 
-def test_what_a_source_does_not_tell_is_said_and_counted_in_steps() -> None:
+def test_missing_cost_is_noted_and_counted_in_steps() -> None:
     table = CapTables(runs_of(Told(("A A -",), cost=None)), Question()).at(Setting())
     assert table.measure == "steps"
     assert any("does not record cost" in note for note in table.base["notes"])
@@ -388,7 +388,7 @@ def test_written_down_a_setting_is_read_back(policy: Any, identity: Any, agent: 
             assert RepeatStreak.of(policy_of(read).detectors.identity) == RepeatStreak.of(identity)
 
 
-def test_the_rule_that_is_written_down_stops_where_the_setting_does() -> None:
+def test_rule_as_code_stops_where_the_setting_does() -> None:
     runs = runs_of(Told(("A A A B B -",)), Told(("AB C D E F -",)), Told(("A B -",)))
     setting = Setting(max_steps=4, tool_budget=5, doom_loop=3, identity="ordered")
     names: dict[str, Any] = {}
@@ -405,7 +405,7 @@ def test_the_rule_that_is_written_down_stops_where_the_setting_does() -> None:
 
 @given(st.sampled_from(AGENT_LIMITS), st.integers(0, 5000))
 @cases(40)
-def test_sliders_have_all_values_of_a_short_range_and_both_ends_of_a_long_one(name: str, peak: int) -> None:
+def test_sliders_have_short_ranges_in_full_and_ends_of_long_ones(name: str, peak: int) -> None:
     values = values_of(name, peak)
     least = 2 if name == "doom_loop" else 1
     assert values.numbers == sorted({*values.numbers})
@@ -440,7 +440,7 @@ def test_a_page_has_the_same_answers_as_a_notebook() -> None:
             assert {**answer, "how": how, "curve": column["curve"]} == table.answer(there, 5)
 
 
-def test_a_page_has_all_caps_where_the_other_limits_are_off_as_shown_or_recommended() -> None:
+def test_page_holds_all_caps_for_shown_and_recommended_limits() -> None:
     setting = Setting(max_steps=5, doom_loop=2)
     table: CapTable = CapTables(labelled(30), Question()).at(setting)
     also = {"max_steps": 4, "tool_budget": 6, "doom_loop": None}
@@ -479,7 +479,7 @@ def test_labels_that_are_asked_for_must_be_there() -> None:
         CapTables(runs_of(Told(("A -",))), Question(success="label"))
 
 
-def test_a_limit_that_is_not_on_its_slider_is_refused_with_the_nearest() -> None:
+def test_limit_not_on_its_slider_is_refused_with_nearest_values() -> None:
     table = CapTables(runs_of(Told(("A A A -",))), Question()).at(Setting())
     with pytest.raises(SettingError, match="max_steps=9 is not on its slider: expected such as 2, 3, or None"):
         table.sums({**Setting().limits, "max_steps": 9})
@@ -487,7 +487,7 @@ def test_a_limit_that_is_not_on_its_slider_is_refused_with_the_nearest() -> None
         CapTables(runs_of(Told(("A -",))), Question()).at(Setting(agent="who"))
 
 
-def test_what_is_saved_is_told_in_dollars_with_its_base_and_with_what_is_left_out() -> None:
+def test_savings_are_in_dollars_with_total_and_number_left_out() -> None:
     runs = runs_of(*(Told(("A A A -",), cost=250_000) for _ in range(3)), Told(("A A A -",), cost=None))
     table = CapTables(runs, Question()).at(Setting())
     row = bl.counterfactual(runs, grid={"max_steps": [2]}, aggregate=True).iloc[0]
@@ -510,7 +510,7 @@ def test_front_matter_says_what_an_agent_file_cannot(identity: Any) -> None:
     assert ("#" in plain) == by_tool
 
 
-def test_a_limit_that_a_policy_does_not_have_is_named_where_it_is_written_down() -> None:
+def test_written_setting_names_limits_that_a_policy_lacks() -> None:
     setting = Setting(max_steps=9, tool_budget=8, doom_loop=3)
     for name in ("boocode", "naive", "openhands_classic"):
         for text in (as_code(setting, name), as_front_matter(setting, name)):

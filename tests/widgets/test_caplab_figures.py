@@ -44,7 +44,7 @@ def test_what_is_saved_of_all_tasks_is_what_is_saved(
 
 
 @pytest.mark.slow
-def test_the_bound_of_what_is_saved_is_that_of_a_share_in_clusters() -> None:
+def test_lower_bound_of_savings_is_that_of_a_clustered_share() -> None:
     runs = atlas("swebench-verified")
     lab = bl.CapLab(runs)
     lab.setting = {"max_steps": 68}
@@ -91,7 +91,7 @@ def test_caps_that_stop_nothing_are_not_judged() -> None:
     assert frontier_title(replace(curve, lower=[0, 2, 2, 2])) == f"A cap of 2 or more that stops a turn saves {than}"
 
 
-def test_points_of_doom_loop_thresholds_are_those_of_counterfactual() -> None:
+def test_doom_loop_points_equal_those_of_counterfactual() -> None:
     runs = atlas("swebench-verified")
     points = bl.CapLab(runs, objective="steps").answer["curve"]["doom_loops"]
     assert points
@@ -119,7 +119,7 @@ def test_an_agent_is_named_with_its_data_set() -> None:
     ]  # fmt: skip
 
 
-def test_the_data_sets_of_an_agent_are_kept_apart_and_pooled_only_where_it_is_asked_for() -> None:
+def test_caplab_pools_data_sets_of_an_agent_only_on_request() -> None:
     names = ("intercode-ctf", "intercode-python", "tau-airline")
     sets = {name: list(atlas(name)) for name in names}
     tables = CapTables([run for runs in sets.values() for run in runs], Question())

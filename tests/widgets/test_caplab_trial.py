@@ -38,7 +38,7 @@ def shown(lab: bl.CapLab) -> Any:
     return unpacked(lab._view._data)
 
 
-def test_a_looser_cap_is_a_mark_in_shares_of_the_successes_on_record() -> None:
+def test_looser_cap_is_marked_as_share_of_recorded_successes() -> None:
     found = plan().result
     data = shown(bl.CapLab(runs(), trial=plan()))
     mark, of = data["trial"]["mark"], found.successes

@@ -14,7 +14,7 @@ SETS = {"swebench-verified": 68, "tau-airline": 19, "intercode-bash": 4}
 
 
 @pytest.mark.parametrize("name", SETS)
-def test_the_verdict_and_the_number_beside_it_are_those_of_counterfactual(name: str) -> None:
+def test_caplab_verdict_and_trade_equal_counterfactual(name: str) -> None:
     runs = atlas(name)
     lab = bl.CapLab(runs)
     lab.setting = {"max_steps": SETS[name]}
@@ -51,7 +51,7 @@ def test_without_a_limit_nothing_is_kept_saved_or_traded() -> None:
     assert lab.answer["verdict"] == ["No limit is set: nothing is stopped, and nothing is saved.", ""]
 
 
-def test_a_setting_that_keeps_too_little_is_named_so_before_its_trade() -> None:
+def test_verdict_says_first_that_a_setting_keeps_too_little() -> None:
     lab = bl.CapLab(atlas("swebench-verified"))
     lab.setting = {"max_steps": 47}
     first, trade = lab.answer["verdict"]

@@ -45,12 +45,12 @@ def lab_of_all() -> bl.CapLab:
     return lab
 
 
-def test_of_several_agents_the_one_with_most_runs_is_shown_at_first() -> None:
+def test_caplab_opens_on_the_agent_with_most_runs() -> None:
     lab = bl.CapLab(some_runs())
     assert (lab.setting["agent"], shown(lab)["base"]["units"]) == ("coder", 3)
 
 
-def test_a_slider_that_moves_changes_the_setting_and_what_is_shown() -> None:
+def test_moved_slider_changes_setting_and_answer() -> None:
     lab = lab_of_all()
     assert shown(lab)["answer"]["kept"] == {"lower": 3, "upper": 3, "of": 3}
     ask(lab, max_steps=3, n=7)
@@ -63,7 +63,7 @@ def test_a_slider_that_moves_changes_the_setting_and_what_is_shown() -> None:
     assert lab.setting["max_steps"] is None
 
 
-def test_each_agent_is_there_with_its_runs_and_all_together_come_last() -> None:
+def test_caplab_lists_agents_with_runs_and_all_together_last() -> None:
     agents = shown(bl.CapLab(some_runs()))["agents"]
     assert [(one["name"], one["title"], one["detail"]) for one in agents] == [
         ("coder", "coder", "3 runs"), ("explorer", "explorer", "1 run"), ("all", "all together", "4 runs"),
@@ -73,7 +73,7 @@ def test_each_agent_is_there_with_its_runs_and_all_together_come_last() -> None:
     assert (lab.setting["agent"], shown(lab)["base"]["units"]) == ("explorer", 1)
 
 
-def test_tools_that_are_exempt_and_another_way_to_compare_calls_are_asked_for_by_name() -> None:
+def test_caplab_sets_exempt_tools_and_call_identity_by_name() -> None:
     lab = lab_of_all()
     counting = shown(lab)["counting"]
     assert (counting["same"], counting["exempt"], counting["scope"]) == ("canonical", [], "turn")
@@ -138,7 +138,7 @@ def test_a_lab_of_no_known_scope_is_refused() -> None:
         bl.CapLab(some_runs(), scope="day")  # type: ignore[arg-type]
 
 
-def test_under_another_identity_a_threshold_stays_or_the_next_looser_takes_its_place() -> None:
+def test_threshold_under_another_identity_stays_or_gets_looser() -> None:
     lab = bl.CapLab(some_runs())
     lab.setting = {"identity": "tool"}
     ask(lab, doom_loop=6)
@@ -188,7 +188,7 @@ def some_to_recommend() -> list[bl.Run]:
 
 
 @pytest.mark.slow
-def test_it_opens_on_the_tightest_cap_on_record_and_then_on_the_recommendation() -> None:
+def test_caplab_opens_on_tightest_cap_then_on_recommendation() -> None:
     runs = some_to_recommend()
     wanted = bl.recommend(runs).setting["max_steps"]
 
@@ -205,7 +205,7 @@ def test_it_opens_on_the_tightest_cap_on_record_and_then_on_the_recommendation()
     assert lab.answer["curve"]["title"].startswith(f"With 95% confidence a cap of {wanted} keeps 95%")
 
 
-def test_a_limit_that_was_chosen_stays_when_the_recommendation_comes() -> None:
+def test_chosen_limit_stays_when_the_recommendation_arrives() -> None:
     async def live() -> Any:
         lab = bl.CapLab(some_to_recommend())
         ask(lab, max_steps=4)
@@ -216,7 +216,7 @@ def test_a_limit_that_was_chosen_stays_when_the_recommendation_comes() -> None:
     assert asyncio.run(live()) == 4
 
 
-def test_another_agent_opens_on_its_own_answer_unless_a_limit_was_chosen() -> None:
+def test_another_agent_opens_on_its_own_cap_unless_one_is_chosen() -> None:
     lab = bl.CapLab(some_runs())
     for agent in ("explorer", "all"):
         ask(lab, agent=agent)
@@ -226,7 +226,7 @@ def test_another_agent_opens_on_its_own_answer_unless_a_limit_was_chosen() -> No
     assert (lab.setting["agent"], lab.setting["max_steps"]) == ("coder", 2)
 
 
-def test_in_a_notebook_the_recommendation_comes_by_itself_and_nobody_waits_for_it() -> None:
+def test_notebook_gets_the_recommendation_without_waiting() -> None:
     async def live() -> tuple[bool, bool, Any]:
         lab = bl.CapLab(some_runs())
         first = shown(lab)
@@ -311,7 +311,7 @@ def test_without_javascript_a_text_and_a_picture_stand_in() -> None:
     assert imread(io.BytesIO(lab._picture())).std() > 0
 
 
-def test_the_replays_of_a_page_are_made_once_and_are_those_of_the_present_setting(
+def test_replays_of_a_page_are_made_once_for_the_current_setting(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     made: list[list[str]] = []
@@ -336,7 +336,7 @@ def test_no_runs_are_an_error_that_names_what_is_expected() -> None:
         bl.CapLab([])
 
 
-def test_a_recommended_setting_stays_on_the_sliders_when_another_share_is_to_be_kept() -> None:
+def test_recommended_setting_stays_on_sliders_after_keep_changes() -> None:
     lab = bl.CapLab(far_apart())
     first = lab.recommended["setting"]
     ask(lab, recommended=True)
@@ -351,7 +351,7 @@ def test_a_recommended_setting_stays_on_the_sliders_when_another_share_is_to_be_
 
 
 @pytest.mark.slow
-def test_the_numbers_are_right_while_a_search_runs_in_another_thread() -> None:
+def test_answers_are_right_while_a_search_runs_in_a_thread() -> None:
     runs = [replace(run, run_id=f"{agent} {run.run_id}", agent=agent) for agent in "abcd" for run in far_apart()]
     caps = (40, 137, None)
 

@@ -111,7 +111,7 @@ def test_equal_runs_never_part() -> None:
     assert amounts == dict.fromkeys(amounts, "same")
 
 
-def test_the_same_call_with_another_result_is_told_apart_from_another_call() -> None:
+def test_compare_tells_another_result_from_another_call() -> None:
     one = run_of("A B C")
     other = list(one.steps)
     other[1] = other[1]._replace(results=(ToolResult("", "something else", is_error=True),))
@@ -122,7 +122,7 @@ def test_the_same_call_with_another_result_is_told_apart_from_another_call() -> 
     assert [s["kind"] for s in data_of(compare)["stretches"]] == ["same", "results", "same"]
 
 
-def test_a_recording_and_a_policy_part_where_the_counterfactual_stops() -> None:
+def test_recording_diverges_where_counterfactual_stops() -> None:
     run = run_of("A B A A A A B")
     row = counterfactual(run, policy="boocode").iloc[0]
     compare = Compare(run, "boocode")
@@ -136,7 +136,7 @@ def test_a_recording_and_a_policy_part_where_the_counterfactual_stops() -> None:
     assert Compare(run_of("A B"), "boocode").divergence is None
 
 
-def test_two_agents_run_one_script_and_their_differences_are_named() -> None:
+def test_compare_runs_two_agents_on_one_script_and_lists_changes() -> None:
     careful = Agent("careful", prompt="You look.\nBe brief.", doom_loop=2, exempt=("wait",), temperature=0.5)
     patient = Agent("patient", prompt="You look.\nTake your time.", doom_loop=5, max_steps=7)
     compare = Compare(careful, patient, script=STUCK)
@@ -213,7 +213,7 @@ def test_text_picture_and_repr_stand_in_for_the_widget() -> None:
     assert compare._picture().startswith(b"\x89PNG")
 
 
-def test_the_one_that_makes_a_further_step_is_named_whichever_it_is() -> None:
+def test_compare_names_the_run_that_makes_a_further_step() -> None:
     short, long = long_run("short", [1, 2]), long_run("long", [1, 2, 3])
     for a, b in ((short, long), (long, short)):
         divergence = data_of(Compare(a, b))["divergence"]
@@ -225,7 +225,7 @@ def test_the_one_that_makes_a_further_step_is_named_whichever_it_is() -> None:
         assert divergence["ab"[a is long]].startswith("ends after step 2")
 
 
-def test_a_cost_that_one_step_does_not_tell_is_unknown_and_not_less() -> None:
+def test_cost_with_one_unknown_step_is_unknown() -> None:
     def priced(step: Step) -> Step:
         usage = step.response.usage._replace(cost=500_000)
         return step._replace(response=step.response._replace(usage=usage))
@@ -247,9 +247,7 @@ def test_a_cost_that_one_step_does_not_tell_is_unknown_and_not_less() -> None:
         (500_000, 500_000, ("$1.5000", "$1.5000", "same")),
     ],
 )
-def test_no_cost_and_no_difference_is_shown_as_zero_unless_it_is_zero(
-    a: int, b: int, shown: tuple[str, str, str]
-) -> None:
+def test_small_costs_and_differences_are_not_shown_as_zero(a: int, b: int, shown: tuple[str, str, str]) -> None:
     def priced(cost: int, name: str) -> Run:
         run = long_run(name, [1, 2, 3])
         usages = (step.response.usage._replace(cost=cost) for step in run.steps)
@@ -261,7 +259,7 @@ def test_no_cost_and_no_difference_is_shown_as_zero_unless_it_is_zero(
     assert (row["a"], row["b"], row["difference"]) == shown
 
 
-def test_a_difference_of_some_milliseconds_is_shown_in_milliseconds() -> None:
+def test_small_time_difference_is_shown_in_milliseconds() -> None:
     runs = [replace(long_run(name, [1]), duration_ms=ms) for name, ms in (("a", 1000), ("b", 1007))]
     (row,) = [row for row in data_of(Compare(*runs))["table"] if row["name"] == "time"]
     assert row == {"name": "time", "a": "1.0 s", "b": "1.0 s", "difference": "+7 ms"}
@@ -288,7 +286,7 @@ def test_runs_of_the_same_agent_are_named_by_their_tasks() -> None:
     assert all(name in repr(bl.Compare(a, b)) for name in names)
 
 
-def test_runs_of_one_task_are_named_by_whole_ids_and_their_missing_texts_by_size() -> None:
+def test_compare_uses_whole_run_ids_and_sizes_of_missing_texts() -> None:
     tries = [run for run in atlas("tau-airline") if run.task == "tau-airline/3"][:2]
     compare = bl.Compare(*tries)
     data = data_of(compare)
@@ -323,7 +321,7 @@ LS, BASH = (ToolCall("1", name, '{"command": "ls -F"}') for name in ("ls", "bash
 OPEN = ToolCall("2", "open", '{"path": "a.py"}')
 
 
-def test_the_finding_names_where_the_calls_differ_when_only_texts_differ_before() -> None:
+def test_finding_names_first_different_call_after_other_texts() -> None:
     one, other = talking("a", ["One.", "Two."], [LS, OPEN]), talking("b", ["Uno.", "Due."], [BASH, LS])
     data = data_of(Compare(one, other))
     assert data["title"].endswith(" make the same calls before step 2; from step 1 on, answers of the model differ")

@@ -53,7 +53,7 @@ def test_a_page_holds_the_first_runs_and_at_least_one() -> None:
     assert list(replay_parts(long)) == ["a"]
 
 
-def test_a_run_that_is_replaced_or_closed_leaves_no_widget_behind() -> None:
+def test_replaced_or_closed_replay_leaves_no_widget_open() -> None:
     made = runs()
     heatmap = bl.Heatmap(
         bl.counterfactual(made, grid={"max_steps": [2, None], "tool_budget": [2, None]}, aggregate=True), made

@@ -79,7 +79,7 @@ def test_the_numbers_are_those_of_the_plot(value: str) -> None:
             assert data["title"] == ax.get_title(loc="left").replace("\n", " ")
 
 
-def test_a_cell_lists_the_runs_that_it_stops_cut_successes_first_each_at_the_step_after_which_it_stops() -> None:
+def test_heatmap_cell_lists_stopped_runs_lost_successes_first() -> None:
     heatmap = bl.Heatmap(TALLY, RUNS)
     for cap in (2, 4, 6):
         rows = listed(heatmap, str(cap), "No limit")
@@ -106,7 +106,7 @@ def _calls_after(run: bl.Run, step: int) -> bool:
 
 
 @pytest.mark.slow
-def test_a_table_lists_what_a_tally_lists_when_it_is_given_the_runs() -> None:
+def test_heatmap_of_rows_and_of_tally_list_the_same_runs() -> None:
     one, other = bl.Heatmap(TALLY, RUNS), bl.Heatmap(ROWS, RUNS)
     for x in ("2", "4", "6", "No limit"):
         for y in ("3", "8", "No limit"):
@@ -184,7 +184,7 @@ def test_the_runs_of_a_sweep_are_counted_by_setting() -> None:
         bl.Heatmap([])
 
 
-def test_recorded_runs_alone_are_refused_with_the_call_that_shows_them() -> None:
+def test_heatmap_refuses_bare_runs_and_names_the_right_call() -> None:
     with pytest.raises(bl.SettingError) as refused:
         bl.Heatmap(RUNS)
     call = str(refused.value).partition("or for recorded runs ")[2]
@@ -218,7 +218,7 @@ def test_a_number_is_readable_on_any_colour(colour: int) -> None:
     assert (other + 0.05) / (one + 0.05) >= 4.5
 
 
-def test_cells_have_an_area_and_a_readable_number_on_light_and_on_dark() -> None:
+def test_heatmap_cells_have_readable_numbers_on_light_and_dark() -> None:
     data = data_of(bl.Heatmap(TALLY, RUNS, keep=0.5))
     fills = [cell["fill"] for layer in data["layers"] for line in layer["cells"] for cell in line if cell["fill"]]
     assert all(ink_on(fill[at]) == fill[at + 1] for fill in fills for at in (0, 2))
@@ -259,7 +259,7 @@ def test_text_picture_and_page_stand_in_for_the_widget() -> None:
     assert data_of(bl.Heatmap(TALLY))["can_list"] is False
 
 
-def test_each_metric_has_its_title_and_counts_and_the_frontier_leaves_out_what_is_beaten() -> None:
+def test_heatmap_metrics_have_titles_counts_and_a_frontier() -> None:
     heatmap = bl.Heatmap(TALLY, RUNS)
     layers = {layer["value"]: layer for layer in data_of(heatmap)["layers"]}
     assert list(layers) == ["kept_lower", "saved_steps", "n_truncated", "frontier"]
@@ -278,13 +278,13 @@ def test_each_metric_has_its_title_and_counts_and_the_frontier_leaves_out_what_i
         heatmap.metric = "saved_time"
 
 
-def test_the_scale_has_its_centre_at_keep_and_ends_where_the_data_end() -> None:
+def test_heatmap_scale_is_centred_at_keep_and_ends_with_the_data() -> None:
     ticks = [tick["text"] for tick in data_of(bl.Heatmap(TALLY, RUNS, keep=0.9))["scale"]["ticks"]]
     least = min(TALLY["kept_lower"] / TALLY["successes"])
     assert ticks == [f"{int(100 * least)}%", "90%", "100%"]
 
 
-def test_the_verdict_names_and_marks_the_setting_that_saves_most_of_those_that_keep_enough() -> None:
+def test_heatmap_marks_the_setting_that_saves_most_within_keep() -> None:
     data = data_of(bl.Heatmap(TALLY, RUNS, keep=0.5))
     enough = TALLY[TALLY["kept_lower"] >= 0.5 * TALLY["successes"]]
     best = enough.sort_values("saved_steps").iloc[-1]
@@ -303,7 +303,7 @@ def test_a_recommended_setting_is_the_verdict_and_the_one_mark() -> None:
     assert not any(cell["best"] for row in data["rows"] for cell in row)
 
 
-def test_where_no_setting_keeps_enough_the_verdict_names_the_one_that_keeps_most() -> None:
+def test_verdict_names_the_best_setting_if_none_keeps_enough() -> None:
     some = TALLY[TALLY["max_steps"] == 2]
     table = pd.concat([some, TALLY[TALLY["max_steps"] == 4]])
     most = int(table["kept_lower"].max())

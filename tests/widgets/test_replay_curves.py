@@ -25,7 +25,7 @@ def usage(tokens: int, cost: float | None = None) -> dict[str, Any]:
     return {"input_tokens": tokens, "output_tokens": 1} | ({} if cost is None else {"cost_usd": cost})
 
 
-def test_the_sum_of_tokens_is_a_curve_where_there_is_no_cost_or_a_limit_counts_it() -> None:
+def test_token_curve_is_drawn_without_cost_or_with_a_token_limit() -> None:
     used = [usage(10, 0.25), usage(20, 0.5), usage(30, 0.25)]
     assert set(curves(run_of(used))) == {"cost", "context"}
     assert curves(run_of(used, stop=bl.max_tokens(99)))["tokens"]["values"] == [11, 32, 63]
@@ -65,7 +65,7 @@ def timed(*times: int) -> bl.Run:
     return replace(run, steps=tuple(step._replace(model_ms=ms) for step, ms in zip(run.steps, times, strict=True)))
 
 
-def test_a_step_that_took_many_times_as_long_as_usual_is_labelled() -> None:
+def test_step_much_slower_than_usual_is_labelled() -> None:
     assert slow_steps(timed(3000, 2000, 214_000, 3000)) == [{"step": 3, "text": "3 min 34 s"}]
     assert slow_steps(timed(3000, 2000, 9000, 3000)) == []
     assert slow_steps(timed(10, 10, 9000, 10)) == []

@@ -114,7 +114,7 @@ def test_the_own_policys_counterfactual_is_the_real_stop(name: str, pattern: str
     assert (asked["step"], asked["reason"]) == (real["step"], real["reason"])
 
 
-def test_in_a_later_turn_a_mark_stands_at_the_step_of_the_whole_run() -> None:
+def test_mark_in_a_later_turn_has_its_step_in_the_whole_run() -> None:
     look = [("look", '{"what": "x"}')]
     run = made(look, "One.", look, look, look, look, "Two.", turns=[1, 1, 2, 2, 2, 2, 2])
     (mark,) = [one for one in marks_of_each([run], ["boocode"])[0] if not one["own"]]
@@ -122,7 +122,7 @@ def test_in_a_later_turn_a_mark_stands_at_the_step_of_the_whole_run() -> None:
     assert mark["step"] == 5
 
 
-def test_a_stop_in_a_later_turn_stands_at_the_step_of_the_whole_run() -> None:
+def test_stop_in_a_later_turn_has_its_step_in_the_whole_run() -> None:
     look = [("look", "{}")]
     run = made(look, "One.", look, look, look, turns=[1, 1, 2, 2, 2], stop=Stop("doom_loop", 2, "doom_loop(2)"))
     data = replay_data(run, policies=[])
@@ -130,7 +130,7 @@ def test_a_stop_in_a_later_turn_stands_at_the_step_of_the_whole_run() -> None:
     assert [number for number, step in enumerate(data["steps"], 1) if "limit" in step["flags"]] == [4]
 
 
-def test_counters_of_a_benchmark_continue_through_the_messages_of_its_user() -> None:
+def test_benchmark_counters_continue_across_user_messages() -> None:
     look = [("look", '{"what": "x"}')]
     limits = {"steps": 9}
     run = made(
@@ -147,7 +147,7 @@ def test_counters_of_a_benchmark_continue_through_the_messages_of_its_user() -> 
     assert "Limits hold for the whole run." in data["notes"]
 
 
-def test_by_default_every_policy_has_a_mark_and_those_without_their_compaction_are_told() -> None:
+def test_replay_marks_all_policies_and_notes_missing_compaction() -> None:
     data = replay_data(play(distinct(2), policy="opencode_3631"))
     assert [mark["policy"] for mark in data["marks"]] == ["opencode_3631", *DEFAULT_POLICIES]
     assert "Evaluated without compaction of the history: opencode_v1, opencode_v2." in data["notes"]
@@ -161,13 +161,13 @@ def test_limits_that_were_in_force_stand_at_their_gauges() -> None:
     assert (limits["steps"], limits["tool_calls"], limits["repeat_streak"]) == (7, 9, 4)
 
 
-def test_a_policy_that_stops_where_the_run_did_does_not_stop_it_earlier() -> None:
+def test_policy_that_stops_where_the_run_did_is_not_earlier() -> None:
     run = play(steps("a a a a a"), policy="boocode")
     assert replay_data(run, policies=["boocode"])["finding"] == "3 identical calls in a row"
 
 
 @pytest.mark.parametrize("script", [steps("a a a a a a"), steps("a a b b a b a b a b c d e f"), distinct(60), ["x"]])
-def test_the_finding_counts_what_the_panel_ticks_and_tells_a_stop_from_stepping_in(script: Any) -> None:
+def test_finding_counts_policies_that_stop_and_that_step_in(script: Any) -> None:
     run = play(script, policy="naive")
     data = replay_data(run)
     others = [mark for mark in data["marks"] if not mark["own"]]
@@ -209,7 +209,7 @@ def test_one_step_whose_cost_is_unknown_is_told() -> None:
 
 @given(run=any_runs())
 @cases(25)
-def test_every_record_can_be_drawn_and_its_outline_has_each_step_once(run: bl.Run) -> None:
+def test_every_record_is_drawn_and_outlined_once_per_step(run: bl.Run) -> None:
     data = replay_data(run, policies=["boocode"])
     assert unpacked(packed(data)) == data
     inside = [n for turn in data["outline"] for item in turn["items"] for n in range(item["first"], item["last"] + 1)]
@@ -246,7 +246,7 @@ def test_neighbours_that_do_the_same_are_one_item() -> None:
     ]
 
 
-def test_a_turn_is_named_by_the_message_that_opens_it_and_other_messages_are_events() -> None:
+def test_turn_is_named_by_its_message_and_others_are_events() -> None:
     look = [("look", "{}")]
     nudge = Event(None, "nudge", {"what": "Hurry.", "after_step": 1})
     told = [
@@ -283,7 +283,7 @@ def test_the_same_result_of_the_same_call_is_told_by_its_step() -> None:
     assert [step["calls"][0]["same_result_as"] for step in data["steps"][:4]] == [None, None, 1, 1]
 
 
-def test_a_call_starts_after_its_response_and_those_in_a_row_after_one_another() -> None:
+def test_call_starts_after_its_response_or_the_call_before() -> None:
     calls = tuple(bl.models.ToolCall(name, "look", "{}") for name in "ab")
     results = tuple(ToolResult(name, "", duration_ms=30) for name in "ab")
     for took, starts in ((90, [1030, 1060]), (60, [1030, 1030])):
@@ -324,7 +324,7 @@ def test_what_a_record_lacks_is_said() -> None:
     assert not {"tokens", "cost"} & {one["key"] for one in replay_data(run, policies=[])["gauges"]}
 
 
-def test_calls_that_were_refused_are_errors_in_the_card_the_steps_and_the_outline() -> None:
+def test_refused_calls_are_errors_in_card_steps_and_outline() -> None:
     run = made([("edit", "{}")], [("edit", "{}")])
     refused = ToolResult("c1", "Your proposed edit has introduced new syntax error(s).", None)
     run = replace(run, steps=(run.steps[0]._replace(results=(refused,)), run.steps[1]))
@@ -395,7 +395,7 @@ def test_subagents_stand_at_their_calls_three_deep() -> None:
     assert names == [[("one", 1, 0, 5)], [("two", 1, 0, 5)], [("three", 1, 0, 5), ("three", 2, 0, 19)]]
 
 
-def test_children_of_logs_are_found_by_their_parents_id_and_stand_at_the_call_with_their_task() -> None:
+def test_children_are_matched_to_calls_by_parent_id_and_task() -> None:
     calls = [("Task", '{"prompt": "Find b"}'), ("Task", '{"prompt": "Find a"}'), ("Read", "{}")]
     run = made(calls)
     found = [made(run_id=name, parent_run_id="r", task=f"Find {name}") for name in "ab"]

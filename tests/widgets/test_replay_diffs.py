@@ -24,7 +24,7 @@ def test_the_rows_of_a_diff_are_the_old_text_and_the_new_one(old: str, new: str)
 
 @settings(max_examples=60, deadline=None)
 @given(TEXTS, TEXTS)
-def test_a_line_without_its_changed_parts_is_in_the_line_that_it_was_compared_with(old: str, new: str) -> None:
+def test_diff_line_without_changed_parts_is_in_its_counterpart(old: str, new: str) -> None:
     rows = diff_rows(old, new)
     kept = {sign: {"".join(row.parts[::2]) for row in rows if row.sign == sign} for sign in "-+"}
     for row in rows:
@@ -123,7 +123,7 @@ def test_a_whole_file_and_all_occurrences_are_noted() -> None:
         ("hum", "other", {}, "", []),
     ],
 )  # fmt: skip
-def test_a_card_has_the_main_argument_in_a_line_and_all_others_as_text(
+def test_call_card_shows_the_main_argument_and_other_fields(
     tool: str, kind: str, value: object, about: str, fields: list[list[str]]
 ) -> None:
     card = card_of(tool, kind, json.dumps(value), value)

@@ -26,9 +26,7 @@ def looping(**facts: Any) -> bl.Run:
         (None, "Finished after 7 steps, with 6 identical calls in a row.", "and saved 4 steps."),
     ],
 )
-def test_the_verdict_says_what_happened_and_what_a_limit_would_have_lost(
-    success: bool | None, happened: str, loss: str
-) -> None:
+def test_replay_verdict_says_what_happened_and_what_is_lost(success: bool | None, happened: str, loss: str) -> None:
     head = replay_data(looping(success=success), ["boocode"])["header"]
     assert head["verdict"] == {
         "happened": happened,
@@ -67,7 +65,7 @@ def test_the_verdict_names_the_first_limit_and_counts_the_others() -> None:
         assert (verdict["limit"], verdict["loss"]) == ("", loss)
 
 
-def test_a_limit_whose_counter_is_not_on_record_is_not_counted_as_one_that_would_not_have_stopped() -> None:
+def test_limit_with_unrecorded_counter_has_an_unknown_verdict() -> None:
     cost = bl.max_cost(1)
     for rules, loss in (
         ([cost], "Whether compared policies and rules would have stopped it is not known: a counter is not on record."),
@@ -81,7 +79,7 @@ def test_a_limit_whose_counter_is_not_on_record_is_not_counted_as_one_that_would
         assert not any("limit" in step["flags"] for step in data["steps"])
 
 
-def test_what_a_limit_would_have_saved_is_in_dollars_too_where_costs_are_on_record() -> None:
+def test_savings_of_a_limit_include_dollars_if_costs_are_known() -> None:
     run = looping()
     priced = Usage(1000, 100, cost=250_000)
     steps_ = tuple(step._replace(response=step.response._replace(usage=priced)) for step in run.steps)
@@ -102,7 +100,7 @@ def test_a_run_that_its_own_limit_stopped_says_so() -> None:
     assert happened == "Resolved, though stopped by its own limit, max_steps(3), after 3 steps."
 
 
-def test_the_head_counts_what_the_run_used_and_leaves_out_what_is_not_on_record() -> None:
+def test_header_counts_recorded_usage_and_omits_the_unknown() -> None:
     usage = Usage(1000, 100, 750, None, 2_500_000)
     (one, *_) = looping().steps
     run = looping(steps=(one._replace(response=Response("Done.", usage=usage), results=(), model_ms=1_000),),
@@ -120,7 +118,7 @@ def test_the_head_counts_what_the_run_used_and_leaves_out_what_is_not_on_record(
     assert [one["label"] for one in unknown["header"]["kpis"]] == ["step, 0 calls"]
 
 
-def test_the_head_has_the_whole_task_the_system_prompt_and_the_tools() -> None:
+def test_header_has_the_whole_task_system_prompt_and_tools() -> None:
     prompt = (Message("system", (Text("Be brief."),)), Message("user", (Text("Fix it.\nAll of it."),)))
     head = replay_data(looping(prompt=prompt, task="Fix it."), [])["header"]
     assert (head["title"], head["task"], head["system"]) == ("Fix it.", "Fix it.\nAll of it.", "Be brief.")
@@ -132,7 +130,7 @@ def test_a_command_to_the_harness_is_no_title() -> None:
     assert replay_data(looping(prompt=prompt, task="/mode"), [])["header"]["title"] == "Read this."
 
 
-def test_a_limit_stands_after_the_step_at_which_it_would_have_stopped_and_the_stop_once_at_the_end() -> None:
+def test_limit_row_follows_its_stop_step_and_stop_row_is_last() -> None:
     rows = replay_data(looping(success=True), ["boocode"], [bl.max_steps(3)])["between"]
     assert [(row["after"], row["kind"], row["title"], row["text"]) for row in rows] == [
         (
@@ -145,7 +143,7 @@ def test_a_limit_stands_after_the_step_at_which_it_would_have_stopped_and_the_st
     ]
 
 
-def test_the_stop_message_of_a_limit_stands_in_the_last_row_and_nowhere_else() -> None:
+def test_stop_message_of_a_limit_is_only_in_the_last_row() -> None:
     run = play(steps("a b c d e f"), policy="boocode", max_steps=2)
     data = replay_data(run, [])
     assert run.sentinel is not None
@@ -153,7 +151,7 @@ def test_the_stop_message_of_a_limit_stands_in_the_last_row_and_nowhere_else() -
     assert not any(event["kind"] == "sentinel" for step in data["steps"] for event in step["events"])
 
 
-def test_a_compaction_is_a_row_before_the_step_whose_request_was_the_first_without_the_history() -> None:
+def test_compaction_row_precedes_first_request_without_history() -> None:
     live = looping(compactions=(Compacted(3, 2, "It looked once.", 120_000),))
     logged = looping(events=(Event(None, "compaction", {"after_step": 2, "tokens": 120_000}),))
     told = replace(logged, inputs=(Input(3, Message("user", (Text("So far: it looked."),))),))
@@ -164,7 +162,7 @@ def test_a_compaction_is_a_row_before_the_step_whose_request_was_the_first_witho
     assert not any(step["events"] for step in replay_data(logged, [])["steps"])
 
 
-def test_a_request_has_a_summary_in_the_place_of_what_was_compacted_and_the_messages_that_came() -> None:
+def test_request_names_the_summary_and_later_user_messages() -> None:
     prompt = (Message("system", (Text("Be brief."),)), Message("user", (Text("Look."),)))
     inputs = (Input(4, Message("user", (Text("Once more."),))),)
     run = looping(prompt=prompt, inputs=inputs, compactions=(Compacted(5, 3, "It looked.", 9_000),))
@@ -187,7 +185,7 @@ def test_an_outlines_item_ends_where_a_limit_would_have_stopped() -> None:
     ]
 
 
-def test_a_counter_without_a_limit_of_the_run_is_held_against_the_tightest_compared_one() -> None:
+def test_gauge_uses_tightest_compared_limit_when_run_has_none() -> None:
     run = looping(limits={"steps": 90})
     found = {
         one["key"]: (one["limit"], one["by"]) for one in replay_data(run, ["boocode"], [bl.tool_budget(7)])["gauges"]
@@ -198,7 +196,7 @@ def test_a_counter_without_a_limit_of_the_run_is_held_against_the_tightest_compa
     assert own["tool_calls"] == ""
 
 
-def test_the_context_and_the_models_time_are_counted_where_they_are_on_record() -> None:
+def test_gauges_count_context_and_model_time_if_recorded() -> None:
     usage = Usage(1000, 100)
     run = looping(context_window=8_000)
     timed = tuple(step._replace(model_ms=10, response=step.response._replace(usage=usage)) for step in run.steps)

@@ -43,7 +43,7 @@ def test_a_run_without_steps_stands_at_its_first_all_the_same(run: Run) -> None:
         bl.Replay(none, step=2)
 
 
-def test_it_takes_one_run_in_a_list_or_a_store_and_refuses_several(run: Run, tmp_path: Path) -> None:
+def test_replay_accepts_one_run_or_store_and_refuses_several(run: Run, tmp_path: Path) -> None:
     with bl.Store(tmp_path / "runs.db") as store:
         store.add([run])
     assert bl.Replay([run]).run is run
@@ -89,7 +89,7 @@ def test_its_page_holds_the_data_and_its_step(run: Run, tmp_path: Path) -> None:
     assert "data:image/png;base64," in text
 
 
-def test_its_text_has_a_line_for_each_step_and_says_what_it_leaves_out(run: Run) -> None:
+def test_replay_text_has_a_line_per_step_and_counts_omissions(run: Run) -> None:
     lines = replay_text(replay_data(run, policies=[])).splitlines()
     numbered = [line.split(".")[0].strip() for line in lines if line[:4].strip().isdigit()]
     assert numbered == ["1", "2", "3", "4", "5"]

@@ -121,7 +121,7 @@ def test_the_order_in_which_cells_are_done_changes_no_number(some: list[CellResu
 
 @pytest.mark.parametrize("executor", first(1, [None, "processes"]))
 @pytest.mark.parametrize("stored", [False, True])
-def test_a_sweep_of_all_kinds_of_cells_is_counted_as_its_runs_are(
+def test_sweep_view_counts_every_kind_of_cell_as_runs_df_does(
     tmp_path: Path, executor: str | None, *, stored: bool
 ) -> None:
     view = bl.SweepView()
@@ -142,7 +142,7 @@ def test_a_sweep_of_all_kinds_of_cells_is_counted_as_its_runs_are(
         assert one == other
 
 
-def test_cells_that_are_derived_or_were_done_before_are_counted_too(tmp_path: Path) -> None:
+def test_sweep_view_counts_derived_and_previously_done_cells(tmp_path: Path) -> None:
     whole = swept(SOLO, ["one", "two"], LOOPING, grid=GRID)
     store = tmp_path / "runs.db"
     swept(SOLO, ["one", "two"], LOOPING, grid={"max_steps": [3], "doom_loop": [2, None]}, store=store)
@@ -160,7 +160,7 @@ def test_a_changed_cells_old_run_is_not_among_those_done_before(tmp_path: Path) 
     assert (view.data["before"], view.data["done"]) == (0, 2)
 
 
-def test_settings_stand_in_the_order_of_the_plan_whatever_is_done_first() -> None:
+def test_sweep_rows_are_in_plan_order_whatever_finishes_first() -> None:
     some = [result_of(run) for run in swept(SOLO, "go", LOOPING, grid=GRID)]
     about = {"grid": {"max_steps": [3, 6, None], "doom_loop": [2, None]}, "tasks": ["go"], "repeats": 1}
     orders = [
@@ -179,7 +179,7 @@ class Interrupting(bl.SweepView):
             raise KeyboardInterrupt
 
 
-def test_an_interrupted_sweep_keeps_what_it_has_shown_and_goes_on_from_there(tmp_path: Path) -> None:
+def test_interrupted_sweep_keeps_its_view_and_resumes(tmp_path: Path) -> None:
     view = Interrupting()
     with pytest.raises(KeyboardInterrupt):
         swept(SOLO, ["one", "two"], LOOPING, grid=GRID, store=tmp_path / "runs.db", progress=view)
@@ -215,7 +215,7 @@ def test_what_broke_a_sweep_is_said(tmp_path: Path) -> None:
     assert "the disk <is> full" in view.data["ended"]
 
 
-def test_failures_are_named_once_with_how_many_and_the_first_of_them() -> None:
+def test_sweep_view_lists_each_error_once_with_count_and_run() -> None:
     ends = [f"{n % 30}: no such model" for n in range(60)]
     some = [
         CellResult(f"r{n}", "a", "m", "p", f"task {n}", {}, "error", 1, None, None, end) for n, end in enumerate(ends)
@@ -226,7 +226,7 @@ def test_failures_are_named_once_with_how_many_and_the_first_of_them() -> None:
     assert told["failures"][0] == {"error": ends[7], "runs": 3, **first}
 
 
-def test_it_draws_a_few_times_a_second_however_many_cells_are_done() -> None:
+def test_sweep_view_draws_a_few_times_for_many_cells() -> None:
     drawn = []
     view = bl.SweepView()
     view._view.observe(lambda change: drawn.append(unpacked(change["new"])["done"]), "_data")  # type: ignore[index]
@@ -364,9 +364,7 @@ class Output:
 
 
 @pytest.mark.parametrize("times", [1, 2])
-def test_a_notebook_keeps_the_end_of_a_sweep_that_was_shown_before_it_began(
-    monkeypatch: pytest.MonkeyPatch, times: int
-) -> None:
+def test_notebook_keeps_the_end_of_a_sweep_shown_before_it_began(monkeypatch: pytest.MonkeyPatch, times: int) -> None:
     outputs: list[Output] = []
 
     def display(bundle: dict[str, Any], *, raw: bool, display_id: bool) -> Output:
@@ -388,7 +386,7 @@ def test_a_notebook_keeps_the_end_of_a_sweep_that_was_shown_before_it_began(
     assert all("2 of 2 runs, done" in output.kept["text/html"] for output in pages)
 
 
-def test_a_share_of_successes_follows_each_result_and_a_mean_cost_is_of_the_runs_that_tell_it() -> None:
+def test_sweep_view_computes_success_share_and_known_mean_cost() -> None:
     board = board_of([])
     for n, (cost, success) in enumerate([(2.0, True), (None, False), (4.0, True)], 1):
         board.add(CellResult(f"r{n}", "a", "m", "boocode", f"t{n}", {}, "finished", 3, cost, success, None))
@@ -427,7 +425,7 @@ def a_finished_sweep(n_tasks: int = 20) -> SweepCounts:
     return board
 
 
-def test_a_sweep_that_is_done_names_the_setting_with_the_most_successes_and_the_next_for_less() -> None:
+def test_finished_sweep_names_best_setting_and_a_cheaper_one() -> None:
     told = a_finished_sweep().snapshot("done", 0.0)
     assert told["verdict"] == (
         "Most successes: no step cap, 20 of 20 runs for $0.80 a run. Next for less: step cap 5, 10 of 20 for $0.50."
@@ -441,7 +439,7 @@ def test_a_sweep_that_is_not_complete_has_no_verdict() -> None:
     assert board.snapshot("snapshot", 0.0)["verdict"] == ""
 
 
-def test_settings_with_the_same_numbers_stand_in_one_row_which_names_all_of_them() -> None:
+def test_settings_with_equal_numbers_share_a_row_naming_them_all() -> None:
     rows = a_finished_sweep().snapshot("done", 0.0)["rows"]
     assert [row["spans"] for row in rows if not row["copy"]] == [
         ["2", "3, No limit"],

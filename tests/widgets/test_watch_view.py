@@ -57,7 +57,7 @@ def test_it_follows_without_a_loop(log: Path, view: WatchView) -> None:
     assert view.data["n_alerts"] == 1
 
 
-def test_in_a_notebook_the_table_is_drawn_by_the_loop_of_the_kernel(log: Path) -> None:
+def test_notebook_kernel_loop_draws_the_watch_table(log: Path) -> None:
     async def kernel() -> list[str]:
         view = bl.watch(log, bl.max_steps(3), prices=False)
         drawn, names = asyncio.Event(), []

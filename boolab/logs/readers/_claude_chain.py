@@ -401,9 +401,9 @@ class AgentLines:
     ) -> Run | None:
         """The run; None if there is neither a prompt nor a response.
 
-        `subagents` are those that it started, by call. `end` is how it ended, if its parent reports that. `results` are those
-        that the harness printed about it, `inner` the usage of the subagents in the same file. `session_id` is the
-        session's id on record, and `branched_from` that of the session whose history it began with.
+        `subagents` are those that it started, by call. `end` is how it ended, if its parent reports that. `results` are
+        those that the harness printed about it, `inner` the usage of the subagents in the same file. `session_id` is
+        the session's id on record, and `branched_from` that of the session whose history it began with.
         """
         branch = SessionBranch(self._damage, self._entries)
         builder = branch.builder

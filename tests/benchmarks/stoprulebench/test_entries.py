@@ -47,7 +47,7 @@ def figures(submission: Submission) -> object:
 # --- What a function sees ---------------------------------------------------------------------------------------------
 
 
-def test_a_function_sees_growing_prefixes_of_each_run_and_never_its_last_step() -> None:
+def test_function_sees_growing_prefixes_but_never_the_last_step() -> None:
     seen: dict[str, list[tuple[Step, ...]]] = {}
 
     def look(prefix: Prefix) -> bool:
@@ -60,7 +60,7 @@ def test_a_function_sees_growing_prefixes_of_each_run_and_never_its_last_step() 
         assert seen.get(run.run_id, []) == [run.steps[:k] for k in range(1, len(run.steps))]
 
 
-def test_what_a_function_is_given_has_no_outcome_and_nothing_that_follows() -> None:
+def test_function_prefix_has_no_outcome_and_no_later_steps() -> None:
     def look(prefix: Prefix) -> bool:
         assert set(Prefix.__dataclass_fields__) == {"agent", "model", "steps"}
         assert type(prefix.steps) is tuple
@@ -69,7 +69,7 @@ def test_what_a_function_is_given_has_no_outcome_and_nothing_that_follows() -> N
     judged(function(look))
 
 
-def test_a_function_is_not_asked_about_a_run_again_once_it_has_stopped_it() -> None:
+def test_function_is_not_asked_again_after_it_stopped_a_run() -> None:
     asked: list[int] = []
 
     def third(prefix: Prefix) -> bool:
@@ -127,7 +127,7 @@ class Scoring:
         return lambda prefix: float(len(prefix.steps))
 
 
-def test_the_threshold_of_a_fitted_score_is_chosen_on_tasks_that_it_was_not_fitted_on() -> None:
+def test_fitted_score_gets_its_threshold_from_other_tasks() -> None:
     learner = Scoring()
     entry = prepared(function(learner))
     for part in parts_of(DATA, "within"):
@@ -136,7 +136,7 @@ def test_the_threshold_of_a_fitted_score_is_chosen_on_tasks_that_it_was_not_fitt
         assert not learner.fits[-1] & tuned
 
 
-def test_a_fitted_score_without_a_fold_to_choose_its_threshold_on_is_refused() -> None:
+def test_fitted_score_without_folds_for_a_threshold_is_refused() -> None:
     class Careless:
         def fit(self, _: Sequence[Run]) -> Any:
             return lambda _: 0.5
@@ -170,7 +170,7 @@ def repeats_thrice(prefix: Prefix) -> bool:
     return (len(last) == 3 and len({name for name, _ in last}) == 1) or (len(errors) >= 4 and all(errors[-4:]))
 
 
-def test_a_rule_a_function_and_a_list_of_the_same_stops_have_the_same_figures(tmp_path: Path) -> None:
+def test_rule_function_and_list_of_equal_stops_score_the_same(tmp_path: Path) -> None:
     rules = parse_rules("rules: [{doom_loop: 3}, {error_streak: 4}]")
     expected = figures(judged(rules))
     stops, everything = held_out_stops(prepared(rules), DATA, "none")
@@ -241,7 +241,7 @@ def test_without_a_success_to_learn_from_nothing_is_stopped() -> None:
         assert (stops[:, held] == NEVER).all()
 
 
-def test_a_percentile_is_that_of_the_lengths_of_the_training_runs() -> None:
+def test_percentile_is_of_the_lengths_of_training_runs() -> None:
     caps = [(Scoped(bl.max_steps(n)),) for n in range(1, 31)]
     entry = prepared(RuleEntry(about=About(name="P75"), settings=caps, by_percentile=True))
     for part in parts_of(DATA, "within"):
@@ -258,7 +258,7 @@ def test_a_counter_that_is_not_recorded_stops_nothing() -> None:
     assert either.stops(next(parts_of(data, "none")))[0].tolist() == np.where(data.lengths > 3, 3, NEVER).tolist()
 
 
-def test_a_rule_that_is_true_before_the_first_step_stops_after_it() -> None:
+def test_rule_true_before_the_first_step_stops_after_it() -> None:
     stops = prepared(parse_rules("rules: [{max_steps: 0}]")).stops(next(parts_of(DATA, "none")))
     assert stops[0].tolist() == np.where(DATA.lengths > 1, 1, NEVER).tolist()
 

@@ -159,7 +159,7 @@ def test_the_committed_page_is_what_the_submissions_give() -> None:
 
 
 @pytest.mark.slow
-def test_the_baselines_have_names_of_their_own_and_each_enters_a_track() -> None:
+def test_baselines_have_unique_names_and_each_enters_a_track() -> None:
     entries = baselines()
     found = list(judge(entries, DATA))
     assert len({one.file_name for one in found}) == len(entries) > 25

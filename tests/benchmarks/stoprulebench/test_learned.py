@@ -21,7 +21,7 @@ def prepared(data: Recordings = DATA) -> Prepared:
     return ON_AVERAGE.prepare(data, RuleTables(data.runs))
 
 
-def test_it_stops_where_the_rule_that_is_learned_on_the_training_runs_does() -> None:
+def test_learned_entry_stops_like_learn_stop_on_training_runs() -> None:
     part = next(parts_of(DATA, "within"))
     train, test = ([DATA.runs[row] for row in np.flatnonzero(side[DATA.cell])] for side in (part.train, part.test))
     rule = bl.learn_stop(train, confidence=None, scope="run", folds=0)
@@ -39,7 +39,7 @@ def test_labels_of_judged_runs_change_nothing() -> None:
     assert prepared(other).stops(part).tolist() == prepared().stops(part).tolist()
 
 
-def test_both_promises_are_judged_and_the_stronger_one_stops_less() -> None:
+def test_both_promises_are_judged_and_the_stronger_stops_less() -> None:
     average, confident = judge([ON_AVERAGE, CONFIDENT], DATA)
     assert list(average.tracks) == ["within"]  # one set and one model, so there is no other to learn from
     within = [one.tracks["within"].mean for one in (average, confident)]

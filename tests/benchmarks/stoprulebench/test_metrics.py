@@ -55,7 +55,7 @@ def plain(data: Recordings, rows: list[int], stops: np.ndarray) -> dict[str, flo
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_the_figures_of_each_set_and_their_mean_are_those_of_a_plain_computation(seed: int) -> None:
+def test_set_figures_and_their_mean_equal_a_plain_computation(seed: int) -> None:
     data = some_recordings(seed)
     stops = some_stops(data, seed)
     samples, expected = [], []
@@ -72,7 +72,7 @@ def test_the_figures_of_each_set_and_their_mean_are_those_of_a_plain_computation
         assert figure.value == pytest.approx(sum(known) / len(known), abs=2e-6)
 
 
-def test_intervals_hold_their_value_and_are_narrower_with_more_tasks() -> None:
+def test_intervals_contain_their_value_and_narrow_with_tasks() -> None:
     widths = []
     for tasks in (10, 160):
         data = some_recordings(1, tasks=tasks, sets=["sql"])
@@ -94,7 +94,7 @@ def test_copies_of_a_task_are_one_task() -> None:
     assert figures["kept"].low < 0.2  # type: ignore[operator] # one task with successes shows next to nothing
 
 
-def test_where_no_success_is_lost_the_interval_is_that_of_so_many_tasks() -> None:
+def test_kept_interval_without_a_lost_success_has_a_lower_bound() -> None:
     data = some_recordings(0, tasks=30, sets=["sql"])
     weights = SetWeights(data, 0)
     kept = weights.samples(np.zeros((8, len(data.runs)), dtype=np.int32)).figures()["kept"]
@@ -102,14 +102,14 @@ def test_where_no_success_is_lost_the_interval_is_that_of_so_many_tasks() -> Non
     assert 0.8 < kept.low < 0.96  # type: ignore[operator]
 
 
-def test_a_rule_that_keeps_too_little_is_worth_what_it_saves_where_it_may_be_on() -> None:
+def test_rule_that_keeps_too_little_is_on_in_a_share_of_runs() -> None:
     # On in one run of four, a rule that loses 20% of the successes loses 5%.
     assert (0.4 * mixed(np.array([0.8]), 0.95)).tolist() == pytest.approx([0.1])
     assert mixed(np.array([0.95, 0.951, 1.0]), 0.95).tolist() == [1, 1, 1]
     assert mixed(np.array([0.0]), 0.95).tolist() == pytest.approx([0.05])
 
 
-def test_the_area_of_a_rule_that_keeps_everything_is_what_it_saves() -> None:
+def test_area_of_a_rule_that_keeps_everything_is_its_savings() -> None:
     assert area(np.array([[1.0, 0.5]]), np.array([[0.3, 0.2]])).tolist() == pytest.approx([0.3])
 
 

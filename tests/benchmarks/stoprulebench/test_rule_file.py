@@ -25,7 +25,7 @@ def test_a_rule_is_its_name_and_its_first_argument_or_a_mapping() -> None:
     ]
 
 
-def test_lists_and_ranges_are_choices_and_all_of_them_are_combined() -> None:
+def test_rule_file_combines_all_lists_and_ranges() -> None:
     assert settings("rules: [{max_steps: '5:15:5'}]") == ["max_steps(5)", "max_steps(10)", "max_steps(15)"]
     assert settings("rules: [{max_steps: [5, 9]}, {cycle: {period: 2, repeats: [2, 3]}}]") == [
         "max_steps(5) | cycle(2, 2, canonical)",

@@ -22,7 +22,7 @@ def test_no_task_is_trained_on_and_judged(track: Track, seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_each_run_is_judged_once_in_each_track_that_its_set_is_in(seed: int) -> None:
+def test_each_run_is_judged_once_in_each_track_of_its_set(seed: int) -> None:
     data = some_recordings(seed)
     for track in TRACKS:
         times = np.sum([part.test[data.cell] for part in parts_of(data, track)], axis=0)
@@ -85,7 +85,7 @@ def test_the_folds_are_those_that_were_written_down() -> None:
     assert np.bincount(folds).min() > 900
 
 
-def test_the_digest_changes_with_the_tasks_and_not_with_their_order() -> None:
+def test_digest_depends_on_the_tasks_and_not_their_order() -> None:
     tasks = [("a", "1"), ("a", "2"), ("b", "1")]
     assert splits().digest(tasks) == splits().digest([*reversed(tasks), ("a", "1")])
     assert splits().digest(tasks) != splits().digest(tasks[:2])
@@ -114,7 +114,7 @@ def test_two_runs_with_one_id_are_refused() -> None:
         recordings_of(runs, "made")
 
 
-def test_the_order_of_the_runs_does_not_change_the_recordings_of_a_set() -> None:
+def test_run_order_does_not_change_the_recordings_of_a_set() -> None:
     runs = some_runs(2, sets=["sql"])
     one, other = recordings_of(runs, "made"), recordings_of(runs[::-1], "made")
     assert one.digest() == other.digest()

@@ -72,7 +72,7 @@ def test_it_draws_what_length_ratio_gives(ax: Axes) -> None:
     assert ax.lines
 
 
-def test_nothing_to_compare_is_no_picture_and_too_many_groups_are_refused(ax: Axes) -> None:
+def test_empty_plot_has_no_lines_and_too_many_groups_are_refused(ax: Axes) -> None:
     plot_length_ratio(FRAME.tail(1), ax=ax)
     assert not ax.lines
     many: Any = pd.concat([FRAME.head(1).assign(set=str(n)) for n in range(70)])
@@ -80,7 +80,7 @@ def test_nothing_to_compare_is_no_picture_and_too_many_groups_are_refused(ax: Ax
         plot_length_ratio(many, ax=ax)
 
 
-def test_names_without_room_are_left_out_rather_than_on_one_another(ax: Axes) -> None:
+def test_labels_without_room_are_omitted_instead_of_overlapping(ax: Axes) -> None:
     plot_length_ratio(pd.concat([FRAME.head(1).assign(set=f"a rather long name {n}") for n in range(20)]), ax=ax)
     draw(ax)
     drawn: list[Any] = [text for text in ax.texts if text.get_gid() == "point label" and text.fits]  # type: ignore[attr-defined]

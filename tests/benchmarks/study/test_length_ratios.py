@@ -26,7 +26,7 @@ RUNS = [
 ]
 
 
-def test_the_ratio_is_that_of_mean_lengths_and_the_cap_is_the_group_s_own() -> None:
+def test_ratio_is_of_mean_lengths_and_the_cap_is_per_group() -> None:
     found = length_ratio(RUNS, "model", keep=0.99).frame.set_index("model")
     assert found["rule"].to_dict() == {"short": "max_steps(4)", "same": "max_steps(7)", "no failures": "max_steps(9)"}
     assert found.loc[["short", "same"], "length_ratio"].tolist() == [6.0, 1.0]

@@ -26,7 +26,7 @@ def ax() -> Axes:
     return Figure(figsize=(9, 4), layout="constrained").subplots()
 
 
-def test_rows_are_in_the_order_of_the_difference_and_round_towards_zero(ax: Axes) -> None:
+def test_rows_are_ordered_by_difference_and_round_towards_zero(ax: Axes) -> None:
     plot_lift(FRAME, ax=ax)
     assert rows(ax) == ["a", "d", "b"]
     assert ends(ax) == ["+51 points", "11 of 12", "+9 points", "996 of 1,000", "-2 points", "2 of 4"]

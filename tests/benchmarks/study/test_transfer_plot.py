@@ -30,7 +30,7 @@ def cells(ax: Axes) -> Any:
     return ax.collections[0].get_array().reshape(3, 3)  # type: ignore[union-attr]
 
 
-def test_each_cell_is_its_pair_rounded_down_and_rows_name_their_rules(ax: Axes) -> None:
+def test_transfer_cell_is_rounded_down_and_rows_name_their_rules(ax: Axes) -> None:
     plot_transfer(FOUND, ordered=False, ax=ax)
     frame = FOUND.frame
     np.testing.assert_allclose(cells(ax).ravel(), frame["kept_share"].astype(float), atol=1e-8)
@@ -44,7 +44,7 @@ def test_each_cell_is_its_pair_rounded_down_and_rows_name_their_rules(ax: Axes) 
     assert np.allclose(own, [(at - 0.46, at - 0.46) for at in range(3)])
 
 
-def test_groups_are_in_the_order_of_what_their_rules_keep_elsewhere(ax: Axes) -> None:
+def test_groups_are_ordered_by_what_their_rules_keep_elsewhere(ax: Axes) -> None:
     plot_transfer(FOUND, ax=ax)
     others = FOUND.frame[~FOUND.frame["held_out"]]
     expected = others.groupby("chosen_on")["kept_share"].mean().sort_values(ascending=False, kind="stable")

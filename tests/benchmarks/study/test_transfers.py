@@ -17,7 +17,7 @@ FIGURES = ["n_runs", "n_tasks", "successes", "kept_lower", "kept_share", "kept_l
            "saved_low", "saved_high", "even_trade"]  # fmt: skip
 
 
-def test_on_another_group_it_is_the_rule_of_the_first_judged_there() -> None:
+def test_transfer_judges_the_rule_of_one_group_on_another() -> None:
     found = transfer(RUNS, "model", keep=0.9).frame
     assert found[["chosen_on", "judged_on"]].values.tolist() == [[a, b] for a in "abc" for b in "abc"]
     for row in found[~found["held_out"]].to_dict("records"):
@@ -79,7 +79,7 @@ def test_one_group_cannot_be_transferred() -> None:
 
 
 @pytest.mark.slow
-def test_a_cap_of_one_set_keeps_its_promise_on_half_of_the_others() -> None:
+def test_cap_of_one_set_keeps_its_promise_on_half_of_the_others() -> None:
     """Others computed these figures over the original files, without boolab."""
     found = transfer(bl.load_dataset("atlas"), "set").frame
     own, others = (found[found["held_out"] == its]["holds"] for its in (True, False))

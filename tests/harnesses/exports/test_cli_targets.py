@@ -15,7 +15,7 @@ def lines(target: str, limits: Limits) -> list[str]:
     return [line for part in export(target, limits).parts for line in part.text.splitlines()]
 
 
-def test_claude_code_gets_flags_for_the_main_loop_and_a_file_for_a_subagent() -> None:
+def test_claude_code_export_has_main_flags_and_a_subagent_file() -> None:
     assert lines("claude-code", Limits(max_steps=20, max_cost=2.5)) == [
         "claude -p --max-turns 20 --max-budget-usd 2.5 PROMPT",
         "boolab hook claude-code --install --max-steps 20",
@@ -24,7 +24,7 @@ def test_claude_code_gets_flags_for_the_main_loop_and_a_file_for_a_subagent() ->
 
 
 @pytest.mark.parametrize("name", HOOK_LIMITS)
-def test_what_flags_cannot_express_is_a_hook_that_its_command_understands(name: str) -> None:
+def test_claude_code_export_adds_a_valid_hook_for_other_limits(name: str) -> None:
     limits = Limits(**{name: 5}, exempt=("poll", "-x"), scope="run")  # type: ignore[arg-type]
     words = shlex.split(lines("claude-code", limits)[-1])
     assert words[:4] == ["boolab", "hook", "claude-code", "--install"]
@@ -64,14 +64,14 @@ def test_gemini_counts_a_session_and_whole_minutes() -> None:
 
 
 @pytest.mark.parametrize(("cap", "turns"), [(1, 1), (2, 1), (20, 19)])
-def test_a_gemini_subagent_runs_no_more_responses_than_the_cap_and_says_how_many(cap: int, turns: int) -> None:
+def test_gemini_subagent_export_keeps_the_cap_and_notes_it(cap: int, turns: int) -> None:
     made = export("gemini-cli", Limits(max_steps=cap, agent="coder"))
     assert f"max_turns: {turns}\n" in made.parts[0].text
     assert any(f"So {turns + 1} responses can run" in note for note in made.notes)
 
 
 @pytest.mark.parametrize("cap", [2, 3, 10])
-def test_a_gemini_subagent_that_finishes_at_the_cap_finishes_under_its_preset(cap: int) -> None:
+def test_gemini_subagent_export_finishes_at_cap_like_its_preset(cap: int) -> None:
     text = export("gemini-cli", Limits(max_steps=cap, agent="coder")).parts[0].text
     turns = int(text.partition("max_turns: ")[2].split()[0])
     for at in (cap - 1, cap, cap + 1):

@@ -120,7 +120,7 @@ def test_of_several_agents_one_is_chosen() -> None:
         by_agent.limits("scuot")
 
 
-def test_what_does_not_qualify_is_not_exported_and_the_reason_is_the_recommendations() -> None:
+def test_unqualified_setting_is_not_exported_and_reason_is_given() -> None:
     with pytest.raises(SettingError, match="nothing can be exported. scout: No setting qualifies yet."):
         found(agent=["lead", "scout"], max_steps=[9, None]).export("boolab", "scout")
 
@@ -130,9 +130,7 @@ def test_what_does_not_qualify_is_not_exported_and_the_reason_is_the_recommendat
     [(29, 0.99, "keep=0.9, "), (29, 0.95, "keep=0.9, "), (29, 0.9, "keep=0.8, "), (29, 0.5, ""),
      (28, 0.95, "keep=0.8, "), (9, 0.95, "keep=0.7, "), (8, 0.95, "")],
 )  # fmt: skip
-def test_a_share_that_is_proposed_is_less_than_was_asked_for_and_there_are_successes_enough_to_show_it(
-    n: int, keep: float, less: str
-) -> None:
+def test_export_is_refused_with_too_few_successes_for_keep(n: int, keep: float, less: str) -> None:
     runs = [bl.run_sync(None, "x", model=bl.ScriptedModel(["Hi."])) for _ in range(n)]
     with pytest.raises(SettingError, match="nothing can be exported") as refused:
         bl.recommend(runs, keep=keep).export("boolab")
@@ -154,7 +152,7 @@ HARD = [
 
 
 @pytest.mark.parametrize("policy", HARD, ids=lambda policy: policy.name)
-def test_a_translated_cap_lets_the_same_runs_finish_under_the_preset(policy: bl.Policy) -> None:
+def test_translated_cap_lets_the_same_runs_finish(policy: bl.Policy) -> None:
     for longest in (2, 3, 7):
         agent = bl.Agent("a", policy=policy, max_steps=step_cap(longest, policy).value)
         for n in (longest - 1, longest, longest + 1):

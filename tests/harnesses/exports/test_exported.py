@@ -34,7 +34,7 @@ def rows() -> list[Row]:
 
 
 @pytest.mark.slow
-def test_an_exported_limit_stops_a_released_package_at_the_step_that_boolab_names(rows: list[Row]) -> None:
+def test_exported_limit_stops_released_package_at_the_named_step(rows: list[Row]) -> None:
     wrong = [f"{row.case.target}: {row.case.key}" for row in rows if row.verdict not in ("agrees", "known")]
     assert wrong == []
 
@@ -45,11 +45,11 @@ def test_every_step_cap_agrees_without_exception(rows: list[Row]) -> None:
     assert {row.case.target for row in caps} == set(PACKAGES)
 
 
-def test_the_preset_of_a_harness_stops_where_the_released_package_does(rows: list[Row]) -> None:
+def test_harness_preset_stops_where_the_released_package_does(rows: list[Row]) -> None:
     assert [row.case.key for row in rows if row.theirs[:2] != row.by_preset[:2]] == []
 
 
-def test_every_case_was_run_and_every_known_difference_is_one_of_them(rows: list[Row]) -> None:
+def test_every_export_case_was_run_and_known_differences_exist(rows: list[Row]) -> None:
     assert Counter((row.case.target, row.case.key) for row in rows) == Counter((one.target, one.key) for one in cases())
     assert set(EXPORTED) <= {(row.case.target.partition(",")[0], row.case.key) for row in rows}
     assert sum(len(seen) for _, seen in OBSERVED.values()) == len(rows)
@@ -83,7 +83,7 @@ def test_what_is_kept_reads_back_the_same(tmp_path: Path) -> None:
     assert KEPT.exists()
 
 
-def test_a_difference_is_named_unless_it_is_known_and_a_known_one_has_to_be_one() -> None:
+def test_export_row_verdict_separates_new_and_known_differences() -> None:
     new = Case("inspect", "max_steps", 3, "some script", (DONE,))
     (target, key), *_ = EXPORTED
     limit, _, rest = key.partition("=")

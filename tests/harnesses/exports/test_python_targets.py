@@ -68,7 +68,7 @@ def test_langgraph_has_a_number_for_each_of_its_two_agents() -> None:
 
 @pytest.mark.parametrize("steps", [1, 2, 3, 10, 20])
 @pytest.mark.parametrize("preset", ["langchain_agent", "langgraph_react"])
-def test_a_translated_cap_executes_the_same_steps_under_the_preset(preset: str, steps: int) -> None:
+def test_translated_cap_executes_the_same_number_of_steps(preset: str, steps: int) -> None:
     limit = {"langchain_agent": 2 * steps, "langgraph_react": 2 * steps + 1}[preset]
     endless = bl.ScriptedModel([{"tool_calls": [{"name": "ls"}], "repeat": "forever"}], tools={"ls": "a file"})
     policy = bl.policies[preset].vary(cap={"max_steps": limit})
@@ -78,7 +78,7 @@ def test_a_translated_cap_executes_the_same_steps_under_the_preset(preset: str, 
 
 
 @given(limits=LIMIT_VALUES, target=st.sampled_from(PYTHON))
-def test_whatever_the_limits_and_names_the_text_is_python_without_calls_of_theirs(limits: Limits, target: str) -> None:
+def test_exported_python_parses_and_calls_only_known_functions(limits: Limits, target: str) -> None:
     if not limits.given:
         return
     for text in texts(target, limits):
@@ -91,7 +91,7 @@ def test_whatever_the_limits_and_names_the_text_is_python_without_calls_of_their
 
 
 @given(limits=LIMIT_VALUES)
-def test_whatever_the_limits_the_configuration_of_mini_swe_agent_is_yaml(limits: Limits) -> None:
+def test_mini_swe_agent_export_is_valid_yaml_for_all_limits(limits: Limits) -> None:
     if not limits.given:
         return
     part = export("mini-swe-agent", limits).parts[0]

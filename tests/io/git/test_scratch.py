@@ -40,7 +40,7 @@ def holder(owner: str) -> "subprocess.Popen[str]":
     )
 
 
-def test_the_folder_of_a_killed_process_is_removed_and_those_of_live_ones_and_of_others_stay(place: Path) -> None:
+def test_remove_leftovers_deletes_only_folders_of_dead_processes(place: Path) -> None:
     with holder("a1") as dead, holder("a1") as alive, holder("b2") as other:
         folders = []
         for process in (dead, alive, other):

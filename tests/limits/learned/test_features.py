@@ -170,7 +170,7 @@ def test_only_errors_and_tokens_can_be_unknown(name: str) -> None:
     assert (folded(UNKNOWN.get(name, NO_STATUS), FeatureReader([name]))[-1] == [None]) == (name in UNKNOWN)
 
 
-def test_the_share_of_errors_is_that_of_the_calls_of_known_status() -> None:
+def test_error_share_counts_only_calls_of_known_status() -> None:
     steps = [same_call(n, "{}", error=error) for n, error in enumerate([True, None, False, True])]
     assert folded(steps, FeatureReader(["error_share", "error_streak"]))[-1] == [pytest.approx(2 / 3), log(1)]
 

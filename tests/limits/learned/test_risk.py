@@ -34,7 +34,7 @@ TREES = TreeModel(DEFAULT, tuple(random_tree(3) for _ in range(20)), -0.2, LINEA
 
 
 @given(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6))
-def test_a_score_rises_with_the_log_odds_and_is_a_share_of_a_million(a: float, b: float) -> None:
+def test_score_rises_with_log_odds_within_its_range(a: float, b: float) -> None:
     low, high = score_of(min(a, b)), score_of(max(a, b))
     assert 0 <= low <= high <= BILLION
 
@@ -98,7 +98,7 @@ def test_a_fitted_rule_imports_neither_numpy_nor_pydantic_models() -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_a_learned_rule_stops_where_its_score_reaches_the_threshold() -> None:
+def test_learned_rule_stops_where_its_score_reaches_threshold() -> None:
     model = LinearModel(("calls_streak",), (2.0,), -2.0, (0.7,))
     rule = bl.detectors.stop_when(LearnedRisk(model), 600_000_000)
     look = {"tool_calls": [{"name": "ls"}]}

@@ -105,7 +105,7 @@ def test_config_files_are_read_as_strictly_as_they_are_written(value: str, tmp_p
     assert limits_near([tmp_path], {}) == []
 
 
-def test_a_named_file_outside_the_folder_of_a_harness_is_read_as_each(tmp_path: Path) -> None:
+def test_named_file_outside_harness_folders_is_read_as_each_kind(tmp_path: Path) -> None:
     content = '{"env": {"CLAUDE_CODE_MAX_TURNS": "3"}, "model": {"maxSessionTurns": 4}, "mode": {"x": {"steps": 5}}}'
     assert sorted(limits(written(tmp_path / "settings.json", content))) == [
         ("CLAUDE_CODE_MAX_TURNS", 3, None, "claude_code"),
@@ -115,7 +115,7 @@ def test_a_named_file_outside_the_folder_of_a_harness_is_read_as_each(tmp_path: 
     assert limits(written(tmp_path / ".gemini/settings.json", content)) == [("maxSessionTurns", 4, None, "gemini")]
 
 
-def test_a_folder_without_limits_and_a_path_that_is_not_there_are_errors(tmp_path: Path) -> None:
+def test_folder_without_limits_and_missing_path_are_errors(tmp_path: Path) -> None:
     with pytest.raises(bl.SettingError, match=r"no limit is declared there; looked for \.claude/agents"):
         declared_in(tmp_path)
     with pytest.raises(bl.SettingError, match="No such file"):
@@ -134,7 +134,7 @@ def test_a_file_is_recognized_from_inside_its_folder(tmp_path: Path, monkeypatch
     assert limits(Path("e.md")) == agent
 
 
-def test_a_file_that_was_named_and_declares_no_limit_is_in_the_notes(tmp_path: Path) -> None:
+def test_named_file_without_a_limit_is_in_the_notes(tmp_path: Path) -> None:
     config = written(tmp_path / "opencode.json", "{}")
     logs = session(tmp_path / "logs", tmp_path / "gone", agent_calls=2)
     assert bl.audit(logs, config=config).notes[0] == f"{config}: no limit is declared in it."
@@ -199,7 +199,7 @@ def test_a_command_that_is_not_the_hook_alone_is_named(command: str, note: str, 
         assert all(note in one for one in notes)
 
 
-def test_the_limits_of_the_hook_hold_for_each_agent_with_one_more_response(tmp_path: Path) -> None:
+def test_hook_limits_hold_per_agent_with_one_more_response(tmp_path: Path) -> None:
     project = tmp_path / "project"
     settings = written(project / ".claude/settings.json", hook("--tool-budget 4 --error-streak 3"))
     written(project / ".claude/settings.local.json", hook("--tool-budget 9"))
@@ -241,7 +241,7 @@ def test_agent_files_are_found_above_the_logs_and_by_name(tmp_path: Path) -> Non
     assert bl.audit(logs, {"explore": {"max_turns": 3}})["declared"].tolist() == [3]
 
 
-def test_files_that_were_not_named_and_cannot_be_read_are_left_out(tmp_path: Path) -> None:
+def test_unreadable_files_that_were_not_named_are_left_out(tmp_path: Path) -> None:
     written(tmp_path / "opencode.json", "{oops")
     written(tmp_path / ".claude" / "agents" / "broken.md", "---\nname: \x00\n")
     (tmp_path / ".claude" / "agents" / "loop.md").symlink_to("loop.md")

@@ -26,7 +26,7 @@ LOGS: Final = Path(__file__).parent / "released"
         ("mini-swe-agent-3.traj.json", "auto", None, 3, "model responses", "hit", ""),
     ],
 )
-def test_a_limit_that_the_package_enforced_was_hit_or_may_have_been(
+def test_limit_enforced_by_the_package_is_hit_or_at_limit(
     log: str, limits: Any, policy: str | None, counted: int, unit: str, verdict: str, note: str
 ) -> None:
     audit = bl.audit(LOGS / log, limits, policy=policy)

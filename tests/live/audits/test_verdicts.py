@@ -92,7 +92,7 @@ def test_what_follows_beyond_a_limit_is_summed_up() -> None:
     assert audit.sentences[1] == "What followed beyond the limits: 3 steps, 4 calls, 300 tokens and $1.50."
 
 
-def test_limits_start_anew_in_each_turn_where_the_harness_counts_so() -> None:
+def test_limits_restart_each_turn_if_the_harness_counts_so() -> None:
     run = logged_run("claude_code", [1, 1, 0, 1, 1, 0], turns=[4])
     assert row(bl.audit(run, {"max_turns": 3}))["verdict"] == "kept"
     assert row(bl.audit(run, {"max_turns": 3}, scope="run"))["first_step_beyond"] == 4
@@ -119,7 +119,7 @@ def test_subagents_have_limits_of_their_own() -> None:
     assert dict(zip(every["run_id"], every["declared"], strict=True)) == {"root": 5, "a": 4, "b": 5}
 
 
-def test_a_run_that_a_limit_ended_and_that_is_reported_as_finished_is_named() -> None:
+def test_run_stopped_by_a_limit_but_reported_finished_is_named() -> None:
     canned = logged_run("openai_chat", [1, 0], text="Sorry, need more steps to process this request.")
     audit = bl.audit(canned, {"recursion_limit": 4})
     assert row(audit)["verdict"] == "hit"
@@ -132,7 +132,7 @@ def test_a_run_that_a_limit_ended_and_that_is_reported_as_finished_is_named() ->
 
 
 @pytest.mark.parametrize(("word", "same"), [("bye", True), ("bye, at the limit", True), ("done for", False)])
-def test_audit_compares_the_word_for_a_limit_with_that_for_an_end(word: str, same: bool) -> None:
+def test_audit_compares_the_words_for_a_limit_and_for_an_end(word: str, same: bool) -> None:
     policy = policies["mini_swe_agent"].vary(about={"own_words": (("step_cap", word), ("finished", "bye"))})
     run = logged_run("mini_swe_agent", [1] * 3, stop=Stop("step_cap", 3, "step_limit", 3, 3))
     assert row(bl.audit(run, {"step_limit": 3}, policy=policy))["reported_finished"] == same
@@ -183,7 +183,7 @@ def test_limits_that_are_not_understood_are_refused(limits: Any, said: str) -> N
         bl.audit(logged_run("claude_code", [1]), limits)
 
 
-def test_a_limit_of_a_harness_without_a_preset_is_for_no_other_run() -> None:
+def test_limit_of_a_harness_without_preset_is_for_its_runs_only() -> None:
     assert bl.audit(logged_run("openai_chat", [1, 1, 1, 0]), {"max_num_steps": 2}).frame.empty
     assert row(bl.audit(logged_run("tau_bench", [1, 1, 1, 0]), {"max_num_steps": 2}))["verdict"] == "exceeded"
 
@@ -244,7 +244,7 @@ def test_no_run_of_a_live_policy_goes_beyond_its_own_limits(
 
 @cases(60)
 @given(limit=st.integers(1, 8), calls=st.lists(st.integers(1, 2), min_size=1, max_size=9))
-def test_a_run_is_beyond_a_limit_where_a_counterfactual_would_have_stopped_it(limit: int, calls: list[int]) -> None:
+def test_run_exceeds_a_limit_where_counterfactual_truncates_it(limit: int, calls: list[int]) -> None:
     run = logged_run("codex", [*calls, 0])
     found = row(bl.audit(run, {"max_steps": limit}))
     stopped = bl.counterfactual(run, grid={"max_steps": [limit]}).iloc[0]
@@ -274,7 +274,7 @@ def test_the_agent_of_a_run_of_opencode_that_names_none_is_build() -> None:
     assert row(bl.audit(run, {"build": {"steps": 3}}))["first_step_beyond"] == 4
 
 
-def test_a_run_that_its_own_limit_stopped_did_not_hit_one_that_was_given() -> None:
+def test_run_stopped_by_its_own_limit_did_not_hit_another() -> None:
     run = logged_run(
         "tau_bench", [1] * 30, limits={"steps": 30}, stop=Stop("step_cap", 30, "max_num_steps(30)", 30, 30)
     )
@@ -314,13 +314,13 @@ def test_a_stop_without_a_name_is_by_a_limit_that_was_reached(limit: int, verdic
     assert row(bl.audit(run, {"max_steps": limit}))["verdict"] == verdict
 
 
-def test_a_cap_at_which_a_run_ended_by_itself_stops_none_in_audit_and_counterfactual() -> None:
+def test_cap_equal_to_the_length_of_a_finished_run_stops_nothing() -> None:
     run = logged_run("tau_bench", [1, 1, 1], stop="finished")
     assert row(bl.audit(run, {"max_steps": 3}))["verdict"] == "kept"
     assert bl.counterfactual(run, grid={"max_steps": [3]})["outcome"].tolist() == ["unchanged"]
 
 
-def test_a_turn_that_ended_at_a_limit_may_have_been_stopped_though_the_run_finished() -> None:
+def test_turn_ending_at_a_limit_is_at_limit_in_a_finished_run() -> None:
     run = logged_run("claude_code", [1, 1, 1, 0], turns=[4])
     assert row(bl.audit(run, {"max_turns": 3}))["verdict"] == "at limit"
 

@@ -82,7 +82,7 @@ def test_each_turn_has_an_alert_of_its_own(tmp_path: Path) -> None:
     assert row.fired.number == 3
 
 
-def test_logs_that_nobody_writes_to_are_not_read_until_they_change(tmp_path: Path) -> None:
+def test_inactive_logs_are_read_only_when_they_change(tmp_path: Path) -> None:
     old = write(tmp_path / "old.jsonl", claude_lines(3, session="old"), at=NOW - 5_000)
     write(tmp_path / "s1.jsonl", claude_lines(2))
     fleet = fleet_of(tmp_path)
@@ -124,7 +124,7 @@ def test_subagents_stand_below_the_agent_that_started_them(tmp_path: Path) -> No
     assert run == next(one for one in bl.load_runs(tmp_path) if one.run_id == "s1/a1")
 
 
-def test_the_events_of_a_conversation_in_files_of_their_own_are_one_agent(tmp_path: Path) -> None:
+def test_conversation_in_one_file_per_event_is_one_agent(tmp_path: Path) -> None:
     events = tmp_path / "talk" / "events"
     lines = [*openhands_lines(3)]
     names = [f"event-{n:05d}-0a1b2c3d.json" for n in range(len(lines))]
@@ -244,7 +244,7 @@ class Failing:
     ],
 )
 @pytest.mark.parametrize("follows", [True, False])
-def test_error_of_one_log_is_a_sentence_and_the_others_are_followed(
+def test_error_in_one_log_is_reported_and_others_are_followed(
     error: Exception, why: str, follows: bool, tmp_path: Path
 ) -> None:
     for name in ("a", "bad", "z"):
@@ -258,9 +258,7 @@ def test_error_of_one_log_is_a_sentence_and_the_others_are_followed(
     assert fleet.take_faults() == []  # the same one is said once
 
 
-def test_error_of_one_agents_rule_is_a_sentence_and_the_others_are_followed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_error_in_one_rule_is_reported_and_others_are_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = RuleState.update
 
     def update(state: RuleState, run: bl.Run) -> None:

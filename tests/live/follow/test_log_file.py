@@ -32,7 +32,7 @@ def test_after_any_bytes_the_runs_are_those_of_a_fresh_read(name: str, steps: in
 
 
 @pytest.mark.parametrize("name", sorted(LOGS))
-def test_a_log_of_lines_is_read_on_from_where_the_last_read_ended(name: str, tmp_path: Path) -> None:
+def test_log_of_lines_is_read_from_where_the_last_read_ended(name: str, tmp_path: Path) -> None:
     path = tmp_path / "s1.jsonl"
     path.write_bytes(b"")
     log = LogFile(path)
@@ -63,7 +63,7 @@ def test_a_log_that_was_truncated_is_read_from_its_beginning(tmp_path: Path) -> 
     assert 0 < log.runs[0].n_steps < 30
 
 
-def test_a_log_that_another_file_replaced_is_read_from_its_beginning(tmp_path: Path) -> None:
+def test_replaced_log_is_read_from_its_beginning(tmp_path: Path) -> None:
     path = tmp_path / "s1.jsonl"
     _written(path, 5)
     log = LogFile(path)
@@ -75,7 +75,7 @@ def test_a_log_that_another_file_replaced_is_read_from_its_beginning(tmp_path: P
     assert log.runs[0].n_steps == 40
 
 
-def test_a_log_that_was_written_anew_in_its_place_is_read_from_its_beginning(tmp_path: Path) -> None:
+def test_log_rewritten_in_place_is_read_from_its_beginning(tmp_path: Path) -> None:
     path = tmp_path / "s1.jsonl"
     _written(path, 25, session="old")
     log = LogFile(path)
@@ -98,7 +98,7 @@ def test_a_line_that_seemed_complete_and_went_on_is_read_again(tmp_path: Path) -
     assert log.runs == fresh(path)
 
 
-def test_a_document_that_is_half_written_leaves_the_runs_as_they_were(tmp_path: Path) -> None:
+def test_half_written_document_keeps_the_earlier_runs(tmp_path: Path) -> None:
     path = tmp_path / "chat.json"
     messages = [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi."}]
     path.write_text(json.dumps({"messages": messages}))

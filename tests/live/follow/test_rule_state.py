@@ -105,7 +105,7 @@ def test_line_by_line_a_rule_is_true_where_the_offline_rule_is(
             assert first(state.fired) == offline(run, rule, scope)
 
 
-def test_a_call_that_comes_after_the_results_of_its_response_is_counted_in_its_step(tmp_path: Path) -> None:
+def test_late_call_of_a_response_is_counted_in_its_step(tmp_path: Path) -> None:
     path = tmp_path / "s1.jsonl"
     lines = lines_of([[(0, False, 2), (1, False, 1)]])
     user, first_call, second_call, first_result, second_result = lines[:5]
@@ -166,7 +166,7 @@ def test_list_prices_fill_in_costs_where_the_log_lacks_them(tmp_path: Path) -> N
         "pi/large-session.jsonl",
     ],
 )
-def test_real_logs_line_by_line_are_stopped_where_counterfactual_stops_them(name: str, tmp_path: Path) -> None:
+def test_real_logs_stop_line_by_line_where_counterfactual_does(name: str, tmp_path: Path) -> None:
     path = tmp_path / Path(name).name
     path.write_bytes(b"")
     log = LogFile(path)
@@ -186,7 +186,7 @@ def test_real_logs_line_by_line_are_stopped_where_counterfactual_stops_them(name
             assert first(states[run.run_id, place].fired) == offline(run, rule), (run, rule)
 
 
-def test_a_final_text_counts_towards_the_limit_that_is_shown_and_fires_nothing() -> None:
+def test_final_text_counts_towards_the_limit_and_fires_nothing() -> None:
     """It is a response, so the limit and the number of steps agree; after it no rule is evaluated."""
     run = bl.run_sync(None, "Hello", model=bl.ScriptedModel(["Hi."]))
     state = RuleState(bl.max_steps(1), "turn")

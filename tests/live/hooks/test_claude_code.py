@@ -45,14 +45,14 @@ def test_an_endless_call_is_stopped_told_denied_and_ended(state: Path) -> None:
     assert {line["step"] for line in log_of(state)} == {3}
 
 
-def test_the_event_before_and_the_event_after_a_call_are_one_call(state: Path) -> None:
+def test_events_before_and_after_a_call_are_one_call(state: Path) -> None:
     session = Session("--tool-budget 4")
     assert session.steps(map(different, range(9))) == 4
     session.event("Stop")
     assert (log_of(state)[-1]["steps"], log_of(state)[-1]["tool_calls"]) == (4, 4)
 
 
-def test_parallel_calls_of_one_response_are_one_step_and_a_budget_completes_the_batch() -> None:
+def test_parallel_calls_are_one_step_and_complete_their_batch() -> None:
     calls = [different(number) for number in range(3)]
     assert [bool(Session("--max-steps 2", "a").step(*calls)) for _ in range(2)] == [False, True]
     session = Session("--tool-budget 4", "b")
@@ -74,7 +74,7 @@ def test_a_call_that_was_denied_breaks_no_streak_and_makes_none() -> None:
     assert session.step(SAME) != ""
 
 
-def test_calls_that_this_hook_denied_do_not_keep_the_limit_reached_in_the_next_turn() -> None:
+def test_denied_calls_do_not_carry_a_limit_into_the_next_turn() -> None:
     session = Session("--doom-loop 2")
     assert session.step(SAME) == ""
     assert session.step(SAME) != ""
@@ -89,7 +89,7 @@ def test_a_call_that_claude_code_refuses_counts_as_an_error() -> None:
 
 
 @pytest.mark.parametrize("options", ["--max-steps 2", "--doom-loop 2", "--doom-loop 2 --scope run"])
-def test_calls_that_claude_code_refuses_do_not_carry_an_agent_beyond_its_stop(options: str, state: Path) -> None:
+def test_calls_refused_by_claude_code_keep_the_agent_stopped(options: str, state: Path) -> None:
     session = Session(options)
     assert session.step(SAME) == ""
     told = session.step(SAME)
@@ -183,7 +183,7 @@ def test_a_subagent_that_is_started_again_counts_anew() -> None:
         assert agent.step(different(1)) == ""
 
 
-def test_a_message_of_the_user_starts_the_count_again_unless_the_scope_is_the_run() -> None:
+def test_user_message_restarts_the_count_unless_scope_is_run() -> None:
     for options, last in (("--max-steps 3", ""), ("--max-steps 3 --scope run", "boolab: Stopped after step 3")):
         session = Session(options, session=options)
         session.prompt()
@@ -193,7 +193,7 @@ def test_a_message_of_the_user_starts_the_count_again_unless_the_scope_is_the_ru
         assert bool(session.step(different(4))) == bool(last)
 
 
-def test_the_notice_of_a_background_task_is_no_message_of_the_user() -> None:
+def test_background_task_notice_is_no_user_message() -> None:
     session = Session("--max-steps 2")
     session.prompt()
     assert session.step(different(1)) == ""
@@ -225,7 +225,7 @@ def test_a_compaction_is_kept_once_for_rules_on_compactions(state: Path) -> None
     assert rule(START.counters) is False
 
 
-def test_in_shadow_nothing_is_answered_and_the_log_has_it_once_a_turn(state: Path) -> None:
+def test_shadow_hook_answers_nothing_and_logs_once_a_turn(state: Path) -> None:
     session = Session("--doom-loop 3 --shadow")
     assert [session.step(SAME) for _ in range(6)] == [""] * 6
     session.event("Stop")
@@ -275,7 +275,7 @@ def test_limits_that_change_in_a_session_hold_at_once() -> None:
     assert session.step(different(4)).startswith("boolab: Stopped after step 4")
 
 
-def test_the_state_has_no_text_of_the_user_or_the_model_and_is_the_users_alone(state: Path) -> None:
+def test_hook_state_holds_no_text_and_is_private_to_the_user(state: Path) -> None:
     session = Session("--max-steps 2", agent="../../etc")
     session.prompt("SECRET in a prompt")
     session.step(Did(arguments={"command": "echo SECRET"}, result="SECRET"))

@@ -107,9 +107,7 @@ def answers(events: list[Any], options: str) -> list[Any]:
 
 @settings(max_examples=40)
 @given(EVENTS, st.sampled_from(["turn", "run"]), st.sampled_from(["stop", "nudge", "shadow"]))
-def test_a_journal_that_is_written_anew_at_each_step_changes_no_answer(
-    events: list[Any], scope: str, action: str
-) -> None:
+def test_rewriting_the_journal_at_each_step_changes_no_answer(events: list[Any], scope: str, action: str) -> None:
     options = f"{LIMITS} --scope {scope}{'' if action == 'stop' else f' --{action}'}"
     whole = answers(events, options)
     with pytest.MonkeyPatch.context() as patch:
@@ -146,7 +144,7 @@ def recorded(number: int, steps: list[list[Did]]) -> Run:
 
 
 @pytest.mark.parametrize("limits", ["--error-streak 2", "--error-streak 3 --doom-loop 3"])
-def test_the_hook_stops_where_a_counterfactual_of_the_same_calls_stops(limits: str) -> None:
+def test_hook_stops_where_counterfactual_of_the_same_calls_does(limits: str) -> None:
     chance = Random(34)  # noqa: S311 - no secret
     histories = [steps_by(chance, ENDS) for _ in range(40)]
     rule = bl.error_streak(int(limits.split()[1]), on_unknown="ignore")
@@ -238,7 +236,7 @@ def test_a_lost_record_of_a_success_is_no_error(lost: str) -> None:
     assert hooked(failed, *gone, failed, options="--error-streak 2") == [""] * 6
 
 
-def test_an_unknown_call_leaves_the_error_streak_unknown_until_a_success() -> None:
+def test_error_streak_is_unknown_after_a_lost_call_until_success() -> None:
     failed, gone, ran = ([Did(arguments=end, end=end)] for end in ("failed", "ran-both", "ran"))
     told = hooked(gone, failed, failed, failed, ran, failed, failed, options="--error-streak 2")
     assert [bool(text) for text in told] == [False] * 6 + [True]
@@ -334,7 +332,7 @@ def counted(state: Path, session: str = "s-1") -> State:
     return state_after((state / f"sessions/{session}/main.jsonl").read_bytes())
 
 
-def test_an_event_that_comes_again_after_the_next_step_counts_once(state: Path) -> None:
+def test_repeated_event_after_the_next_step_counts_once(state: Path) -> None:
     session = Session("--max-steps 3 --error-streak 2")
     session.step(Did(arguments=1))
     first = session.calls
@@ -389,7 +387,7 @@ def test_one_state_answers_for_all_options(options: str, rule: str | None) -> No
     assert (None if stop is None else stop.rule) == rule
 
 
-def test_a_call_that_the_user_interrupted_ends_no_streak_of_the_next_turn() -> None:
+def test_interrupted_call_ends_no_streak_of_the_next_turn() -> None:
     for scope, told in (("turn", True), ("run", False)):
         session = Session(f"--error-streak 2 --scope {scope}", session=scope)
         session.event("PreToolUse", tool_use_id="toolu_interrupted")
@@ -408,7 +406,7 @@ def test_a_refusal_in_a_list_of_blocks_is_one() -> None:
 
 
 @pytest.mark.parametrize("text", ["PreToolUse:Bash hook error: no", "This command requires approval"])
-def test_a_denial_whose_event_before_is_lost_is_a_step_without_calls(text: str, state: Path) -> None:
+def test_denial_with_a_lost_first_event_is_a_step_without_calls(text: str, state: Path) -> None:
     session = Session("--tool-budget 1")
     call = {"tool_use_id": "t", "tool_name": "Bash", "tool_input": {}, "tool_response": text}
     assert session.event("PostToolBatch", tool_calls=[call]) is None

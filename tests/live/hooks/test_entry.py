@@ -62,7 +62,7 @@ def test_the_process_answers_in_one_line_of_json() -> None:
         (json.dumps(BATCH), ["--max-tokens", "5"]),
     ],
 )
-def test_an_error_answers_nothing_ends_with_0_and_is_a_line_of_the_log(
+def test_hook_error_answers_nothing_exits_with_0_and_is_logged(
     given: str | bytes, options: list[str], state: Path, tmp_path: Path
 ) -> None:
     assert answered(given, options, tmp_path) == b""
@@ -129,7 +129,7 @@ def test_what_runs_at_every_call_imports_no_rules(tmp_path: Path) -> None:
     assert imported.isdisjoint(heavy)
 
 
-def test_the_benchmark_says_of_each_event_whether_it_holds_each_limit() -> None:
+def test_hook_benchmark_shows_which_limits_each_event_holds() -> None:
     lines = table({"python -c pass": 20.0, "PreToolUse": 40.0, "PostToolUse": 201.0, "PostToolBatch": 101.0})
     assert [line.split()[-4:] for line in lines[2:5]] == [
         ["40.0", "holds", "2.00", "holds"],

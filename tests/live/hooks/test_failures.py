@@ -38,7 +38,7 @@ def steps_until_stop(folder: Path) -> int:
     return next((number for number in range(20) if any(step(number, folder))), 20)
 
 
-def test_a_lock_that_another_process_holds_loses_and_delays_nothing(state: Path, tmp_path: Path) -> None:
+def test_lock_held_by_another_process_delays_and_loses_nothing(state: Path, tmp_path: Path) -> None:
     assert step(-1, tmp_path) == [b""] * 3
     with (state / "sessions/s/main.jsonl").open("a") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
@@ -130,9 +130,7 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_journal_that_cannot_be_read_begins_anew_and_the_log_says_so(
-    damage: str, state: Path, tmp_path: Path
-) -> None:
+def test_unreadable_journal_restarts_counts_and_is_logged(damage: str, state: Path, tmp_path: Path) -> None:
     assert step(-2, tmp_path) == step(-1, tmp_path) == [b""] * 3
     path = state / "sessions/s/main.jsonl"
     path.write_bytes(DAMAGES[damage](path.read_bytes()))

@@ -77,17 +77,17 @@ def kill_and_count(kills: int) -> None:
         counted = steps
 
 
-def test_a_process_that_is_killed_leaves_a_state_that_is_read_again() -> None:
+def test_killed_process_leaves_a_readable_state() -> None:
     kill_and_count(2)
 
 
 @pytest.mark.slow
-def test_processes_that_are_killed_forty_times_leave_a_state_that_is_read_again() -> None:
+def test_forty_killed_processes_leave_a_readable_state() -> None:
     kill_and_count(40)
 
 
 @given(st.integers(0, 2000))
-def test_a_journal_that_was_cut_off_anywhere_is_read_and_continued(cut: int) -> None:
+def test_journal_truncated_anywhere_is_read_and_continued(cut: int) -> None:
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", folder)
         session = Session("--max-steps 100")
@@ -105,7 +105,7 @@ def test_a_journal_that_was_cut_off_anywhere_is_read_and_continued(cut: int) -> 
         assert stand("s-1").counted()["steps"] == 1 + sum(record["e"] == "step" for record in before)
 
 
-def test_sessions_in_which_nothing_happened_for_two_weeks_are_removed(state: Path) -> None:
+def test_sessions_inactive_for_two_weeks_are_removed(state: Path) -> None:
     for session in ("old", "new"):
         Session("--max-steps 3", session).step(Did())
     long_ago = time.time() - 15 * 24 * 3600
@@ -115,7 +115,7 @@ def test_sessions_in_which_nothing_happened_for_two_weeks_are_removed(state: Pat
     assert [path.name for path in (state / "sessions").iterdir()] == ["new"]
 
 
-def test_a_session_that_cannot_be_removed_stays_and_the_others_go(state: Path) -> None:
+def test_session_that_cannot_be_removed_stays_and_others_go(state: Path) -> None:
     long_ago = time.time() - 15 * 24 * 3600
     for session in ("a", "b"):
         Session("--max-steps 3", session).step(Did())
@@ -150,7 +150,7 @@ def test_a_journal_is_bounded_and_keeps_its_counts(monkeypatch: pytest.MonkeyPat
     assert sorted(file.name for file in path.parent.iterdir()) == ["key", "main.jsonl"]
 
 
-def test_lines_that_are_added_while_a_journal_is_written_anew_stay(state: Path) -> None:
+def test_lines_added_while_a_journal_is_compacted_are_kept(state: Path) -> None:
     session, path = Session("--max-steps 1000"), state / "sessions/s-1/main.jsonl"
     steps_of(session, range(8))
 
@@ -179,7 +179,7 @@ def test_a_line_that_goes_to_the_file_before_is_added_again(monkeypatch: pytest.
     assert stand("s-1").counted()["steps"] == 9
 
 
-def test_a_journal_that_another_process_writes_anew_is_left_to_it(state: Path) -> None:
+def test_journal_locked_by_another_process_is_not_compacted(state: Path) -> None:
     session, path = Session("--max-steps 1000"), state / "sessions/s-1/main.jsonl"
     steps_of(session, range(8))
     before = path.read_bytes()

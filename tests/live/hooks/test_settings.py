@@ -53,7 +53,7 @@ def entries(text: str) -> dict[str, int]:
 @pytest.mark.parametrize(
     "text", ["", "{}\n", "{}", MINE, MINE.replace("\n", "\r\n"), '{"env": {"A": "1"}}', "\ufeff{}"]
 )
-def test_it_is_put_in_at_each_event_once_and_taken_out_with_every_byte_as_it_was(text: str) -> None:
+def test_hook_is_added_once_per_event_and_removed_completely(text: str) -> None:
     changed = with_hook(text, COMMAND)
     assert {event: n for event, n in entries(changed).items() if n} == dict.fromkeys(EVENTS, 1)
     assert with_hook(changed, COMMAND) == changed

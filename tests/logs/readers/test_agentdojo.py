@@ -57,7 +57,7 @@ def test_utility_is_the_label(tmp_path: Path, utility: Any, label: bool | None) 
     assert (run.run_id, run.success) == ("r-1", label)
 
 
-def test_texts_that_are_no_blocks_and_results_without_ids_are_read(tmp_path: Path) -> None:
+def test_plain_texts_and_results_without_ids_are_read(tmp_path: Path) -> None:
     call: dict[str, Any] = {"function": "read_file", "args": {}, "id": None}
     other = {"function": "list_files", "args": {}, "id": ""}
     messages = [

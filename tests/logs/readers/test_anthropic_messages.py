@@ -26,7 +26,7 @@ def test_a_conversation_with_parallel_calls_errors_and_turns() -> None:
     ]
 
 
-def test_an_id_that_repeats_is_paired_with_the_latest_call_that_waits() -> None:
+def test_repeated_id_is_paired_with_the_latest_open_call() -> None:
     (run,) = read(own("anthropic_messages/conversation.json"))
     again = run.steps[1].results[0]
     assert again is not None
@@ -43,7 +43,7 @@ def test_input_tokens_include_what_the_cache_gave_and_took() -> None:
     ]
 
 
-def test_a_tool_of_the_provider_has_its_result_in_the_same_message() -> None:
+def test_provider_tool_has_its_result_in_the_same_message() -> None:
     (run,) = read(own("anthropic_messages/conversation.json"))
     last = run.steps[3]
     assert [call.name for call in last.response.tool_calls] == ["web_search", "ask_station"]

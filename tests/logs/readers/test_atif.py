@@ -37,7 +37,7 @@ def write(folder: Path, *steps: dict[str, Any], **more: Any) -> Path:
     return path
 
 
-def test_steps_of_the_agent_are_steps_but_for_copies_and_those_that_asked_no_model() -> None:
+def test_agent_steps_are_steps_except_copies_or_without_a_model() -> None:
     run, child = read(HERE)
     assert [step.response.text for step in run.steps] == [
         "I look in both rooms.",
@@ -55,7 +55,7 @@ def test_steps_of_the_agent_are_steps_but_for_copies_and_those_that_asked_no_mod
     assert starts_of(run) == [Start(3, "binder-1")]
 
 
-def test_usage_and_times_are_taken_as_they_stand_and_errors_are_unknown() -> None:
+def test_usage_and_times_are_read_as_given_and_errors_unknown() -> None:
     run, child = read(HERE)
     assert run.steps[0].response.usage == Usage(900, 60, 512, 20, 2_100)
     assert (run.steps[0].start_ms, run.steps[0].model_ms) == (0, 4_000)
@@ -64,13 +64,13 @@ def test_usage_and_times_are_taken_as_they_stand_and_errors_are_unknown() -> Non
     assert bl.runs_df(child)[["input_tokens", "started_at", "duration_ms", "success"]].isna().all(axis=None)
 
 
-def test_results_find_their_calls_by_id_or_if_they_have_none_by_their_order() -> None:
+def test_results_are_paired_by_id_or_else_by_order() -> None:
     run, child = read(HERE)
     assert [result and result.content for result in run.steps[0].results] == ["an atlas", "a globe"]
     assert [result and result.content for result in child.steps[0].results] == ["glued", "pressed"]
 
 
-def test_of_results_without_ids_and_fewer_than_the_calls_nobody_knows_whose_they_are(tmp_path: Path) -> None:
+def test_too_few_results_without_ids_stay_unpaired(tmp_path: Path) -> None:
     asked = [{"tool_call_id": name, "function_name": "f", "arguments": {}} for name in "ab"]
     (run,) = read(write(tmp_path, user(1), agent(2, tool_calls=asked, observation={"results": [{"content": "x"}]})))
     assert run.steps[0].results == (None, None)
@@ -93,7 +93,7 @@ def test_arguments_that_are_kept_back_are_unknown_and_no_repeats() -> None:
     assert (outcomes["stop_reason"] != "doom_loop").all()
 
 
-def test_a_source_that_is_kept_back_is_the_agents_where_a_model_left_its_marks(tmp_path: Path) -> None:
+def test_redacted_source_is_an_agent_if_metrics_are_present(tmp_path: Path) -> None:
     steps = [user(1) | {"source": "<redacted>"}, agent(2, metrics={"prompt_tokens": 3}) | {"source": "<redacted>"}]
     (run,) = read(write(tmp_path, *steps))
     assert run.n_steps == 1
@@ -107,7 +107,7 @@ def test_a_trajectory_that_goes_on_elsewhere_is_cut(tmp_path: Path) -> None:
     assert (whole.stop_reason, part.stop_reason) == ("finished", "aborted")
 
 
-def test_one_trajectory_a_line_and_what_is_none_is_told_with_its_line(tmp_path: Path) -> None:
+def test_jsonl_has_a_trajectory_per_line_and_reports_bad_lines(tmp_path: Path) -> None:
     line = json.dumps(json.loads(HERE.read_text()))
     path = tmp_path / "runs.jsonl"
     path.write_text(f'{line}\n{{"schema_version": "ATIF-v9.0", "steps": []}}\n[1]\n{line}\n')
@@ -117,7 +117,7 @@ def test_one_trajectory_a_line_and_what_is_none_is_told_with_its_line(tmp_path: 
     assert "versions ATIF-v1.x can be read" in str(caught[0].message)
 
 
-def test_a_file_that_is_cut_gives_the_steps_before_and_says_that_the_run_is(tmp_path: Path) -> None:
+def test_truncated_file_gives_earlier_steps_and_an_aborted_run(tmp_path: Path) -> None:
     path = write(tmp_path, user(1), agent(2, "One."), agent(3, "Two."), agent(4, "Three."))
     path.write_bytes(path.read_bytes()[:-40])
     with pytest.warns(ReadWarning, match=r"run\.json:1: the file ends in the middle of a value"):
@@ -338,7 +338,7 @@ def test_the_sample_of_a_converter_has_a_subagent() -> None:
     assert sum(step.response.usage.input_tokens or 0 for run in (main, child) for step in run.steps) == 3600
 
 
-def test_a_continued_trajectory_is_one_run_with_the_files_it_continues_in(tmp_path: Path) -> None:
+def test_continued_trajectory_and_its_files_are_one_run(tmp_path: Path) -> None:
     def step(number: int, **more: Any) -> dict[str, Any]:
         metrics = {"prompt_tokens": 9 * number, "completion_tokens": number}
         return {"step_id": number, "source": "agent", "message": f"step {number}", "metrics": metrics, **more}

@@ -6,7 +6,7 @@ from boolab.core.types import REDACTED
 from boolab.logs.builder import RunBuilder
 
 
-def test_a_turn_opens_with_the_first_response_after_a_message_that_wants_an_answer() -> None:
+def test_turn_opens_with_first_response_after_a_user_message() -> None:
     builder = RunBuilder("x")
     builder.add_message("system", "rules", opens_turn=False)
     builder.add_message("user", "one", opens_turn=True)
@@ -27,7 +27,7 @@ def test_a_turn_opens_with_the_first_response_after_a_message_that_wants_an_answ
     assert run.task == "one"
 
 
-def test_a_response_begins_when_the_last_thing_before_it_was_heard() -> None:
+def test_response_begins_at_the_last_event_before_it() -> None:
     builder = RunBuilder("x")
     builder.add_message("user", "go", opens_turn=True, time=1_000)
     reply = builder.add_response(4_000)
@@ -71,7 +71,7 @@ def test_ids_that_come_again_are_answered_by_place() -> None:
     assert [[result and result.content for result in step.results] for step in run.steps] == [["one", "two"], ["three"]]
 
 
-def test_arguments_that_do_not_parse_keep_their_text_and_are_marked_unless_they_were_kept_back() -> None:
+def test_builder_marks_unparsable_but_not_redacted_arguments() -> None:
     builder = RunBuilder("x")
     reply = builder.add_response()
     for number, arguments in enumerate(('{"a": ', {"a": "[REDACTED]"}, None, {"a": 1}, '{"a": "<redacted>"}')):
@@ -82,7 +82,7 @@ def test_arguments_that_do_not_parse_keep_their_text_and_are_marked_unless_they_
     assert [result and result.parse_error for result in step.results] == [True, False, False, False, False]
 
 
-def test_a_run_ended_if_its_last_response_asked_for_nothing_and_the_log_is_whole() -> None:
+def test_run_is_finished_if_whole_and_last_response_has_no_calls() -> None:
     builder = RunBuilder("x")
     assert builder.stop_reason() == "aborted"
     reply = builder.add_response()

@@ -32,7 +32,7 @@ def begun(*said: dict[str, Any]) -> Session:
     return session
 
 
-def test_the_fixture_with_every_kind_of_line_is_read_and_what_answers_nothing_is_told() -> None:
+def test_fixture_is_read_and_unanswered_result_is_warned_about() -> None:
     path = shared("agent-sessions/claude/small.jsonl")
     with pytest.warns(ReadWarning, match="1 tool result answers no call"):
         main, side, other = read(path)
@@ -42,7 +42,7 @@ def test_the_fixture_with_every_kind_of_line_is_read_and_what_answers_nothing_is
     assert [event.kind for event in other.events][:1] == ["fault"]
 
 
-def test_lines_of_one_message_are_one_step_also_with_a_result_between_them(tmp_path: Path) -> None:
+def test_lines_of_one_message_are_one_step_across_a_result(tmp_path: Path) -> None:
     session = Session()
     session.user("fix the test")
     session.say("m1", {"type": "thinking", "thinking": "hm"}, text("I look."), call("t1"), usage=usage(3, 1))
@@ -73,7 +73,7 @@ def test_arguments_are_compact_json_with_their_keys_in_order(tmp_path: Path) -> 
     assert [result and result.parse_error for result in step.results] == [False, True]
 
 
-def test_a_call_without_result_was_dropped_and_a_session_that_ends_there_was_aborted(tmp_path: Path) -> None:
+def test_call_without_result_is_dropped_and_session_is_aborted(tmp_path: Path) -> None:
     session = begun(call("t1"))
     session.answer("t1")
     session.say("m2", call("t2"), call("t3"))
@@ -83,7 +83,7 @@ def test_a_call_without_result_was_dropped_and_a_session_that_ends_there_was_abo
     assert (run.stop.reason, run.stop.step) == ("aborted", 1)
 
 
-def test_a_session_that_ends_after_results_was_aborted_after_a_complete_step(tmp_path: Path) -> None:
+def test_session_ending_after_results_is_aborted_after_that_step(tmp_path: Path) -> None:
     session = begun(call("t1"))
     session.answer("t1")
     assert session.run(tmp_path).stop[:2] == ("aborted", 1)
@@ -155,7 +155,7 @@ def test_an_interruption_ends_its_turn_and_is_an_event(tmp_path: Path) -> None:
     assert [(event.kind, event.payload["after_step"]) for event in run.events] == [("abort", 1)]
 
 
-def test_an_api_error_is_no_response_and_ends_the_run_if_nothing_follows(tmp_path: Path) -> None:
+def test_api_error_is_no_step_and_ends_a_run_if_it_is_last(tmp_path: Path) -> None:
     session = begun(call("t1"))
     session.answer("t1")
     message = {"id": "x", "model": "<synthetic>", "content": [text("API Error: 529 Overloaded")], "usage": usage(0, 0)}
@@ -168,7 +168,7 @@ def test_an_api_error_is_no_response_and_ends_the_run_if_nothing_follows(tmp_pat
     assert [event.kind for event in run.events] == ["fault"]
 
 
-def test_a_compaction_is_an_event_and_the_chain_goes_on_behind_it(tmp_path: Path) -> None:
+def test_compaction_is_an_event_and_the_chain_continues(tmp_path: Path) -> None:
     session = Session()
     session.user("the task")
     tip = session.say("m1", text())
@@ -184,7 +184,7 @@ def test_a_compaction_is_an_event_and_the_chain_goes_on_behind_it(tmp_path: Path
     assert run.inputs[0].message.text == "Summary."
 
 
-def test_rewinding_leaves_a_branch_behind_and_says_how_long_it_was(tmp_path: Path) -> None:
+def test_rewind_drops_the_branch_and_records_its_length(tmp_path: Path) -> None:
     session = Session()
     session.user("the task")
     tip = session.say("m1", text("one"))
@@ -287,7 +287,7 @@ def test_of_older_sessions_the_call_has_the_subagents_prompt(tmp_path: Path) -> 
     assert starts_of(main) == [Start(1, child.run_id)]
 
 
-def test_a_subagents_file_belongs_to_the_session_whose_folder_it_is_in(tmp_path: Path) -> None:
+def test_subagent_file_belongs_to_the_session_of_its_folder(tmp_path: Path) -> None:
     agent = Session(isSidechain=True, agentId="a9", sessionId="agent-a9")
     agent.user("look")
     agent.say("s1", text())
@@ -298,7 +298,7 @@ def test_a_subagents_file_belongs_to_the_session_whose_folder_it_is_in(tmp_path:
     assert read(agent.write(path.with_name("agent-acompact-1.jsonl"))) == []
 
 
-def test_times_count_from_the_first_line_and_a_step_begins_when_the_agent_was_asked(tmp_path: Path) -> None:
+def test_times_start_at_the_first_line_and_steps_at_the_request(tmp_path: Path) -> None:
     session = Session()
     session.user()  # 0 s
     session.say("m1", text(), call("t1"))  # 1 s, 2 s
@@ -366,7 +366,7 @@ def cut(tmp_path: Path) -> tuple[Path, list[Run]]:
         return path, read(path)
 
 
-def test_a_session_that_was_cut_in_a_line_keeps_what_stands_before(tmp_path: Path) -> None:
+def test_session_cut_within_a_line_keeps_earlier_steps(tmp_path: Path) -> None:
     _, (run,) = cut(tmp_path)
     assert (run.n_steps, run.stop[:2]) == (1, ("aborted", 1))
 
@@ -425,7 +425,7 @@ def test_blocks_of_nothing_but_white_space_say_nothing(tmp_path: Path) -> None:
     assert (response.text, response.reasoning) == ("Yes.", "")
 
 
-def test_a_prompt_sent_while_another_is_answered_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_prompt_sent_during_an_answer_keeps_both_turns(tmp_path: Path) -> None:
     session = Session()
     first = session.user("the task")
     session.say("m1", text("one"))
@@ -445,7 +445,7 @@ def test_a_message_that_came_in_during_the_work_begins_no_turn(tmp_path: Path) -
     assert [message.text for _, message in run.inputs] == ["faster", "a word more"]
 
 
-def test_a_command_between_prompt_and_answer_does_not_take_the_turn_back(tmp_path: Path) -> None:
+def test_command_between_prompt_and_answer_keeps_the_new_turn(tmp_path: Path) -> None:
     session = begun(call("t1"))
     session.user("another task")
     session.user("<command-name>/model</command-name>")
@@ -453,7 +453,7 @@ def test_a_command_between_prompt_and_answer_does_not_take_the_turn_back(tmp_pat
     assert [step.turn for step in session.run(tmp_path).steps] == [1, 2]
 
 
-def test_an_interruption_before_any_answer_leaves_the_turn_before_finished(tmp_path: Path) -> None:
+def test_interruption_before_an_answer_keeps_last_turn_finished(tmp_path: Path) -> None:
     session = begun()
     session.user("another task")
     session.user([text("[Request interrupted by user]")])
@@ -470,7 +470,7 @@ def test_a_response_that_broke_off_was_aborted(tmp_path: Path) -> None:
     assert (run.stop.reason, run.steps[0].response.finish_reason) == ("aborted", None)
 
 
-def test_a_session_is_named_by_its_lines_and_by_its_file_only_without_them(tmp_path: Path) -> None:
+def test_session_is_named_by_its_lines_or_else_by_its_file(tmp_path: Path) -> None:
     session = begun()
     (run,) = read(session.write(tmp_path / "copy.jsonl"))
     assert run.run_id == SESSION
@@ -546,7 +546,7 @@ def test_subagents_of_mixed_sessions_belong_to_their_own(tmp_path: Path) -> None
     ]
 
 
-def test_a_resumed_session_that_begins_under_an_older_id_is_one_run(tmp_path: Path) -> None:
+def test_resumed_session_with_an_older_first_id_is_one_run(tmp_path: Path) -> None:
     session = Session(sessionId=OTHER)
     session.user("the task")
     session.say("m1", text("first"))
@@ -639,7 +639,7 @@ def test_a_subagent_that_ended_otherwise_was_not(
     assert child.stop_reason == "aborted"  # its last response asks for tools
 
 
-def test_a_session_that_its_own_turn_limit_ended_was_cut_unless_it_went_on(tmp_path: Path) -> None:
+def test_session_at_its_turn_limit_is_capped_unless_it_continues(tmp_path: Path) -> None:
     session = worked("the task", 2)
     session.lines.pop()
     session.line("attachment", attachment={"type": "max_turns_reached", "maxTurns": 2, "turnCount": 3})

@@ -36,7 +36,7 @@ def task(folder: Path, *texts: str) -> Path:
     return path
 
 
-def test_the_real_session_agrees_with_what_cline_itself_counted_before_a_compaction() -> None:
+def test_real_session_usage_equals_the_count_of_cline() -> None:
     (run,) = load_runs(shared("cline/session.messages.json"))
     said = json.loads(shared("cline/basic.compaction.json").read_text())
     counted = said["messages"][0]["metadata"]["usageBefore"]
@@ -64,7 +64,7 @@ def test_a_result_fails_by_its_flag_or_by_what_its_parts_say() -> None:
     assert '"result":"tart\\nsoup"' in run.steps[0].results[0].content
 
 
-def test_usage_includes_what_the_cache_gave_and_times_are_milliseconds() -> None:
+def test_usage_includes_cached_tokens_and_times_are_milliseconds() -> None:
     (run,) = load_runs(own(HERE))
     assert run.steps[1].response.usage == Usage(1100, 60, 990, None, 2000)
     assert [step.start_ms for step in run.steps] == [0, 3000, 6600, 60_000]
@@ -72,7 +72,7 @@ def test_usage_includes_what_the_cache_gave_and_times_are_milliseconds() -> None
     assert {step.response.finish_reason for step in run.steps} == {None}
 
 
-def test_notices_are_neither_steps_nor_turns_and_a_compaction_is_an_event() -> None:
+def test_notices_are_no_steps_or_turns_and_compaction_is_event() -> None:
     (run,) = load_runs(own(HERE))
     assert [(event.kind, event.payload["after_step"]) for event in run.events] == [("fault", 1), ("compaction", 3)]
     assert [given.before for given in run.inputs] == [3, 4, 4]
@@ -106,7 +106,7 @@ def test_a_folder_gives_each_session_once() -> None:
     assert not any(row.warnings for row in reading.files)
 
 
-def test_calls_in_texts_are_paired_by_order_and_only_the_first_of_a_message_ran() -> None:
+def test_calls_in_texts_pair_by_order_and_only_the_first_ran() -> None:
     (run,) = load_runs(own(TASK))
     assert (run.run_id, run.model, run.task) == ("1700000000000", "example-2", "Fix the notes")
     first = run.steps[0]
@@ -124,12 +124,12 @@ def test_errors_of_the_extension_are_told_by_clines_own_words() -> None:
     assert results(run) == [[False, None], [True], [], [False], [None]]
 
 
-def test_feedback_after_the_agent_was_done_opens_a_turn_and_a_reminder_does_not() -> None:
+def test_feedback_opens_a_turn_and_a_reminder_does_not() -> None:
     (run,) = load_runs(own(TASK))
     assert [step.turn for step in run.steps] == [1, 1, 1, 1, 2]
 
 
-def test_notices_that_are_shown_or_that_a_call_did_not_run_open_no_turn(tmp_path: Path) -> None:
+def test_displayed_and_not_executed_notices_open_no_turn(tmp_path: Path) -> None:
     talk: list[Any] = [{"role": "user", "content": "x"}, {"role": "assistant", "content": "y"}]
     notice = {"role": "user", "content": "The plan changed.", "metadata": {"displayRole": "system"}}
     path = tmp_path / "s.messages.json"
@@ -166,7 +166,7 @@ def test_a_result_of_a_command_over_several_lines_is_one(tmp_path: Path) -> None
     assert [step.turn for step in run.steps] == [1, 1]
 
 
-def test_the_model_is_taken_from_the_manifest_where_messages_do_not_say(tmp_path: Path) -> None:
+def test_model_comes_from_the_manifest_if_messages_lack_it(tmp_path: Path) -> None:
     talk: list[Any] = [{"role": "user", "content": "x"}, {"role": "assistant", "content": "y"}]
     path = tmp_path / "s.messages.json"
     path.write_text(json.dumps({"version": 1, "sessionId": "s", "messages": talk}))

@@ -88,7 +88,7 @@ def test_a_rollout_of_two_turns() -> None:
     ]
 
 
-def test_a_usage_report_counts_once_and_that_of_a_compaction_for_no_step() -> None:
+def test_usage_report_counts_once_and_compaction_usage_never() -> None:
     (run,) = read(own("codex/rollout-commands.jsonl"))
     assert [step.response.usage for step in run.steps] == [
         Usage(1000, 90, 0, 50),
@@ -112,7 +112,7 @@ def test_what_codex_puts_in_itself_opens_no_turn_and_is_no_task() -> None:
     ]
 
 
-def test_times_are_those_of_the_lines_and_durations_those_of_the_tools() -> None:
+def test_times_come_from_lines_and_durations_from_tools() -> None:
     (run,) = read(own("codex/rollout-commands.jsonl"))
     first = run.steps[0]
     assert (first.start_ms, first.model_ms, first.duration_ms) == (1000, 4500, 6500)
@@ -135,7 +135,7 @@ def test_a_call_without_a_result_was_dropped() -> None:
     assert [call.id for call in run.steps[-1].dropped] == ["c8"]
 
 
-def test_a_search_that_the_provider_made_keeps_no_run_from_finishing(tmp_path: Path) -> None:
+def test_provider_search_does_not_keep_a_run_from_finishing(tmp_path: Path) -> None:
     search = item("web_search_call", status="completed", action={"type": "search", "query": "x"})
     run = one(tmp_path, user(), search, says())
     assert (run.n_steps, run.n_tool_calls, run.stop.reason) == (1, 1, "finished")
@@ -237,7 +237,7 @@ def test_events_tell_how_a_command_ended_whose_output_does_not(tmp_path: Path) -
     assert [(result.is_error, result.duration_ms) for result in run.steps[0].results if result] == [(True, 2500)]
 
 
-def test_an_end_event_tells_of_the_next_result_of_its_call_and_what_the_result_says_comes_first(tmp_path: Path) -> None:
+def test_end_event_sets_status_only_if_the_result_gives_none(tmp_path: Path) -> None:
     end = event("exec_command_end", call_id="c1", exit_code=3)
     assert failed(one(tmp_path, user(), asks(), end, gives("Exit code: 0\n"))) == [False]
     assert failed(one(tmp_path, user(), asks(), end, gives("x"), asks(), gives("y"))) == [True, None]
@@ -250,14 +250,14 @@ def test_a_prompt_that_only_begins_with_a_tag_is_the_users(tmp_path: Path) -> No
     assert [step.turn for step in run.steps] == [1, 2]
 
 
-def test_a_message_that_an_item_and_an_event_tell_of_is_one_in_either_order(tmp_path: Path) -> None:
+def test_message_given_by_item_and_event_is_read_once(tmp_path: Path) -> None:
     told = event("user_message", message="Hello")
     for lines in ([user(), told], [told, user()]):
         run = one(tmp_path, *lines, says(), *lines, says())
         assert ([step.turn for step in run.steps], len(run.prompt), len(run.inputs)) == ([1, 2], 1, 1)
 
 
-def test_a_prompt_in_a_tag_opens_a_turn_if_an_event_says_that_it_is_one(tmp_path: Path) -> None:
+def test_tagged_prompt_opens_a_turn_if_an_event_confirms_it(tmp_path: Path) -> None:
     tagged = "<div>mend this</div>"
     told = event("user_message", message=tagged)
     assert [step.turn for step in one(tmp_path, user(), says(), user(tagged), says()).steps] == [1, 1]
@@ -271,7 +271,7 @@ def test_a_usage_report_ends_a_response(tmp_path: Path) -> None:
     assert [step.response.usage for step in run.steps] == [UNKNOWN_USAGE]
 
 
-def test_a_usage_report_that_stands_before_its_response_belongs_to_it(tmp_path: Path) -> None:
+def test_usage_report_before_its_response_belongs_to_it(tmp_path: Path) -> None:
     """As versions up to the end of 2025 write it."""
     first, second, third = count(10, 15), count(20, 40), count(30, 75)
     run = one(tmp_path, user(), first, asks(), gives(), second, second, asks(), gives(), third, says())

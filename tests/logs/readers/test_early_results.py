@@ -217,7 +217,7 @@ def test_an_early_result_moves_no_time_of_a_response(tmp_path: Path) -> None:
     ]
 
 
-def test_an_early_result_of_codex_names_the_subagent_that_its_call_started(tmp_path: Path) -> None:
+def test_early_codex_result_names_the_started_subagent(tmp_path: Path) -> None:
     spawn = {"type": "function_call", "name": "spawn_agent", "call_id": "c1", "arguments": "{}"}
     output = {"type": "function_call_output", "call_id": "c1", "output": json.dumps({"agent_id": "child"})}
     rows = [

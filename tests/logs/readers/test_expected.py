@@ -136,7 +136,7 @@ COPY = "inspect/tests/log/test_eval_log/log_formats.json"
 """The evaluation of the archive beside it, as JSON."""
 
 
-def test_all_samples_at_once_are_the_sum_of_the_files_that_can_be_read() -> None:
+def test_reading_all_samples_equals_the_sum_of_readable_files() -> None:
     """One call for a folder of many formats: what is refused stops nothing."""
     folder = shared("")
     with warnings.catch_warnings():

@@ -74,7 +74,7 @@ def test_thoughts_are_output_and_the_results_of_tools_are_input() -> None:
     ]
 
 
-def test_the_status_of_a_call_tells_of_its_error_whatever_a_command_gave() -> None:
+def test_call_status_decides_the_error_whatever_the_output() -> None:
     (run,) = read(own(DOCUMENT))
     results = [result for step in run.steps[:2] for result in step.results if result is not None]
     assert [result.is_error for result in results] == [False, True, False]

@@ -75,7 +75,7 @@ def event(said: str, *, span: str = "agent", **more: Any) -> dict[str, Any]:
     return {"event": "model", "span_id": span, "output": output}
 
 
-def test_a_sample_of_an_epoch_is_a_run_and_an_assistant_message_a_step() -> None:
+def test_sample_epoch_is_a_run_and_assistant_message_is_a_step() -> None:
     runs, told = runs_of(LOG)
     assert told == []
     names = ["shelf-1/1", "shelf-1/2", "shelf-2/1", "shelf-3/1", "5/1", "shelf-6/1"]
@@ -96,7 +96,7 @@ def test_an_archive_gives_the_same_runs_as_the_document() -> None:
     assert read(own("inspect/stocktake.eval")) == read(LOG)
 
 
-def test_usage_finish_reasons_and_times_are_those_of_the_model_events_and_the_judge_is_no_step() -> None:
+def test_usage_and_times_come_from_model_events_not_the_judge() -> None:
     run = read(LOG)[0]
     assert [step.response.finish_reason for step in run.steps] == ["tool_calls", "tool_calls", "stop", "length"]
     assert [step.response.usage[:5] for step in run.steps] == [
@@ -154,7 +154,7 @@ def test_a_message_limit_is_a_step_cap_counted_in_messages() -> None:
     assert run.steps[-1].results == (None,)
 
 
-def test_a_response_that_a_limit_kept_out_of_the_conversation_is_a_step_and_its_calls_are_dropped() -> None:
+def test_response_beyond_a_limit_is_a_step_with_dropped_calls() -> None:
     run = read(LOG)[2]
     assert run.stop[:4] == ("token_budget", 1, "token_limit(1000)", 1000)
     assert run.steps[-1].response.usage == Usage(700, 90)
@@ -189,7 +189,7 @@ def test_each_limit_has_its_reason(
     assert run.stop.rule.startswith(f"{limit['type']}_limit")
 
 
-def test_old_logs_tell_of_a_limit_by_an_event_or_by_the_count_of_messages(tmp_path: Path) -> None:
+def test_old_logs_show_a_limit_by_event_or_message_count(tmp_path: Path) -> None:
     hit = {"event": "sample_limit", "type": "message", "limit": 2}
     (run,) = read(write(tmp_path, sample(asks("c"), events=[event("x"), hit])))
     assert run.stop_reason == "step_cap"
@@ -247,7 +247,7 @@ def test_an_unfinished_log_without_samples_says_so(tmp_path: Path) -> None:
     assert "did not finish; it holds the 0 samples" in told[0]
 
 
-def test_reasoning_tokens_that_the_output_does_not_include_are_added(tmp_path: Path) -> None:
+def test_reasoning_tokens_missing_from_output_are_added(tmp_path: Path) -> None:
     usage = {"input_tokens": 10, "output_tokens": 5, "total_tokens": 35, "reasoning_tokens": 20}
     said = {"choices": [{"message": {"role": "assistant", "content": "x"}}], "usage": usage}
     (run,) = read(write(tmp_path, sample({"role": "assistant", "content": "x"}, output=said)))
@@ -261,21 +261,21 @@ def test_reasoning_tokens_that_the_output_does_not_include_are_added(tmp_path: P
     assert run.steps[0].response.usage == Usage(10, 5, None, 20)
 
 
-def test_events_that_gave_no_message_are_no_steps_and_a_message_without_an_event_has_no_usage(tmp_path: Path) -> None:
+def test_events_and_messages_match_or_leave_usage_unknown(tmp_path: Path) -> None:
     said = [{"role": "assistant", "content": text} for text in ("one", "two", "one")]
     events = [event("one"), event("a critic", span="other"), event("one")]
     (run,) = read(write(tmp_path, sample(*said, events=events)))
     assert [step.response.usage.input_tokens for step in run.steps] == [7, None, 7]
 
 
-def test_results_are_paired_by_id_and_position_and_lost_ones_are_told(tmp_path: Path) -> None:
+def test_results_pair_by_id_and_position_or_are_reported(tmp_path: Path) -> None:
     path = write(tmp_path, sample(asks("c"), gives("c", "one"), asks("c"), gives("c", "two"), gives("x")))
     runs, told = runs_of(path)
     assert [step.results[0] and step.results[0].content for step in runs[0].steps] == ["one", "two"]
     assert told == [f"{path}: 1 tool result answers no call that is in the file; left out"]
 
 
-def test_a_sample_that_is_there_twice_has_an_id_of_its_own_and_one_that_is_none_is_told(tmp_path: Path) -> None:
+def test_duplicate_sample_gets_a_new_id_and_invalid_is_reported(tmp_path: Path) -> None:
     runs, told = runs_of(write(tmp_path, sample(), sample(), "what"))
     assert [run.run_id for run in runs] == ["E/1/1", "E/1/1#2"]
     assert told == [f"{tmp_path / 'log.json'}:1: sample 3 is no object with an id; skipped"]
@@ -295,7 +295,7 @@ def test_archives_that_are_none_or_hold_no_log_are_refused(tmp_path: Path) -> No
         read(path)
 
 
-def test_a_member_that_is_damaged_is_told_and_the_others_are_read(tmp_path: Path) -> None:
+def test_damaged_member_is_reported_and_others_are_read(tmp_path: Path) -> None:
     path = pack(
         tmp_path / "a.eval",
         {"header.json": HEADER, "samples/1_epoch_1.json": b"{", "samples/a/b_epoch_1.json": sample()},
@@ -331,7 +331,7 @@ def test_bombs_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         read(tmp_path / "one_name.eval")
 
 
-def test_an_attached_text_is_said_so_often_and_then_stays_a_reference() -> None:
+def test_attachment_is_inserted_up_to_a_limit_then_referenced() -> None:
     attached = Attachments({"attachments": {"a": "x" * 2_000_000, "b": "y"}})
     said = [attached.resolve("attachment://a") for _ in range(20)]
     assert [len(one) for one in said] == [2_000_000] * 16 + [len("attachment://a")] * 4
@@ -374,9 +374,7 @@ def test_archives_that_are_compressed_with_zstandard_are_read(tmp_path: Path) ->
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 14), reason="zipfile knows Zstandard itself")
-def test_without_the_package_for_zstandard_the_error_says_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_zstd_package_error_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = zstd_log(tmp_path / "a.eval")
     monkeypatch.setitem(sys.modules, "backports.zstd", None)
     monkeypatch.setitem(sys.modules, "backports.zstd.zipfile", None)

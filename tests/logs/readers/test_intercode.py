@@ -50,7 +50,7 @@ def test_only_a_full_reward_is_a_success() -> None:
     assert [run.success is True for run in read(own(SQL))] == [run.scores[0].value == 1 for run in read(own(SQL))]
 
 
-def test_the_limit_on_turns_stopped_what_neither_succeeded_nor_ended_by_itself() -> None:
+def test_turn_limit_stops_runs_without_success_or_own_end() -> None:
     solved, cut, blocked = read(own(SQL))
     assert (solved.stop.reason, cut.stop.reason, blocked.stop.reason) == ("finished", "step_cap", "error")
     assert (cut.stop.rule, cut.stop.threshold, cut.stop.value) == ("max_turns(3)", 3, 3)
@@ -67,7 +67,7 @@ def test_an_action_that_was_not_executed_is_a_call_that_failed() -> None:
     assert fates(read(own(REACT))[1]) == [[False], [True], [False]]
 
 
-def test_the_last_submit_of_react_is_the_agents_own_or_the_harnesss() -> None:
+def test_react_submit_added_by_the_harness_is_a_step_cap() -> None:
     own_end, cut = read(own(REACT))
     assert (own_end.n_steps, own_end.stop.reason) == (3, "finished")
     assert (cut.n_steps, cut.stop.reason) == (3, "step_cap")
@@ -82,7 +82,7 @@ def test_an_agent_that_skips_a_task_has_finished() -> None:
     assert [step.response.tool_calls[0].name for step in solved.steps] == ["ctf", "submit", "submit"]
 
 
-def test_model_prompting_and_handicap_are_those_of_the_files_name_and_folder() -> None:
+def test_model_prompting_and_handicap_come_from_file_and_folder() -> None:
     first, react, ctf = (read(own(name))[0] for name in (SQL, REACT, CTF))
     assert [run.model for run in (first, react, ctf)] == ["tiny-1", "tiny-2", "tiny-1"]
     assert dict(first.settings) == {"prompting": "multiturn", "handicap": True}
@@ -107,22 +107,22 @@ def test_tasks_of_different_files_are_different_tasks() -> None:
     assert [run.task for run in read(own(CTF))] == ["tiny_ctf/7", "tiny_ctf/8"]
 
 
-def test_without_a_limit_the_end_of_the_log_is_the_end_of_the_run(tmp_path: Path) -> None:
+def test_end_of_log_without_limit_is_a_finished_run(tmp_path: Path) -> None:
     path = write(tmp_path, episode(["ls"], cap=None), name="ic_sql_plan_solve.json")
     assert (only(read(path)).stop.reason, only(read(path)).settings["prompting"]) == ("finished", "plan_solve")
 
 
-def test_a_run_that_ends_below_its_limit_for_no_known_reason_was_aborted(tmp_path: Path) -> None:
+def test_run_ending_below_its_limit_without_reason_is_aborted(tmp_path: Path) -> None:
     assert only(read(write(tmp_path, episode(["SELECT 1"])))).stop.reason == "aborted"
 
 
-def test_whether_a_call_failed_is_unknown_where_the_log_does_not_say(tmp_path: Path) -> None:
+def test_call_failure_is_unknown_if_the_log_does_not_say(tmp_path: Path) -> None:
     one = episode(["SELECT 1", "SELECT 2"])
     one["turn_history"]["valid_action"] = [None]
     assert fates(only(read(write(tmp_path, one)))) == [[None], [None]]
 
 
-def test_an_entry_that_is_no_episode_is_reported_and_the_others_are_read(tmp_path: Path) -> None:
+def test_invalid_entry_is_reported_and_the_others_are_read(tmp_path: Path) -> None:
     path = write(tmp_path, episode(["SELECT 1"]), {"note": "x"})
     with pytest.warns(ReadWarning, match="entry 1 has no task_id or no actions"):
         assert len(read(path)) == 1

@@ -96,7 +96,7 @@ def test_what_the_submission_gave_is_the_result_of_its_call() -> None:
     assert (result.content, result.is_error) == ("diff --git a/bell.py b/bell.py\n", None)
 
 
-def test_of_parallel_calls_only_the_one_that_submits_gets_what_the_submission_gave(tmp_path: Path) -> None:
+def test_only_the_submitting_parallel_call_gets_the_result(tmp_path: Path) -> None:
     end = {"role": "exit", "content": "patch", "extra": {"exit_status": "Submitted"}}
     run = only(write(tmp_path, asks("ls", "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT", "pwd"), end))
     assert fates(run) == [["dropped", None, "dropped"]]
@@ -171,7 +171,7 @@ def test_commands_are_found_in_each_kind_of_block(tmp_path: Path, said: str) -> 
     assert run.steps[0].response.tool_calls[0].arguments == '{"command":"ls -l"}'
 
 
-def test_actions_that_the_harness_parsed_are_calls_and_their_results_come_in_order(tmp_path: Path) -> None:
+def test_parsed_actions_are_calls_with_results_in_order(tmp_path: Path) -> None:
     reply = {"role": "assistant", "content": "…", "extra": {"actions": [{"command": "a"}, {"command": "b"}]}}
     run = only(write(tmp_path, reply, user("one", returncode=0), user("two", returncode=2), user("done?")))
     assert fates(run) == [[False, True]]
@@ -203,7 +203,7 @@ def test_only_words_of_the_user_begin_a_turn(tmp_path: Path, said: str, kind: st
     assert fates(run) == [["dropped"], [False]]
 
 
-def test_a_result_that_was_padded_is_none_whichever_way_the_command_was_asked_for(tmp_path: Path) -> None:
+def test_padded_result_is_dropped_for_both_kinds_of_call(tmp_path: Path) -> None:
     padding = {"returncode": -1, "exception_info": "action was not executed"}
     told = [says("two") | {"extra": {"actions": [{"command": "ls"}, {"command": "pwd"}]}}, user("a.py"), user("")]
     told[2]["extra"] = padding
@@ -288,7 +288,7 @@ def test_files_of_its_form_without_a_run_are_told_apart(tmp_path: Path) -> None:
         ({"info": {"exit_status": "submitted"}, "messages": []}, False),
     ],
 )
-def test_an_early_file_without_the_name_of_its_format_is_known_by_its_info(document: Any, known: bool) -> None:
+def test_early_file_without_format_name_is_known_by_its_info(document: Any, known: bool) -> None:
     assert sniff(Head(json.dumps(document).encode(), Path("a.traj.json"))) is known
 
 

@@ -43,7 +43,7 @@ def test_each_line_is_a_run_with_turns_at_users_messages() -> None:
     assert second.prompt[0].text == "Be short."
 
 
-def test_parallel_results_are_paired_by_id_and_ids_that_repeat_by_position() -> None:
+def test_parallel_results_pair_by_id_and_equal_ids_by_position() -> None:
     first = read(own("openai_chat/conversations.jsonl"))[0]
     assert [result and result.content for result in first.steps[0].results] == ["2 loans", "bad arguments"]
     assert [result and result.parse_error for result in first.steps[0].results] == [False, True]
@@ -51,7 +51,7 @@ def test_parallel_results_are_paired_by_id_and_ids_that_repeat_by_position() -> 
     assert first.steps[2].results[0] is not None
 
 
-def test_errors_times_usage_and_reasons_are_unknown_where_nothing_tells() -> None:
+def test_errors_times_usage_and_reasons_are_unknown_if_missing() -> None:
     for run in read(own("openai_chat/conversations.jsonl")):
         assert (run.started_at, run.duration_ms, run.model) == (None, None, "")
         for step in run.steps:
@@ -66,14 +66,14 @@ def test_labels() -> None:
     assert label({"score": "1", "reward": float("nan")}) is None
 
 
-def test_a_function_call_without_an_id_is_answered_by_the_next_function_message() -> None:
+def test_function_call_without_id_pairs_with_next_message() -> None:
     second = read(own("openai_chat/conversations.jsonl"))[1]
     assert second.steps[0].response.tool_calls[0][:2] == ("", "opening_hours")
     assert second.steps[0].results[0] is not None
     assert second.text == "I cannot open it."
 
 
-def test_a_result_without_an_id_answers_the_first_call_that_waits() -> None:
+def test_result_without_id_answers_the_first_open_call() -> None:
     third = read(own("openai_chat/conversations.jsonl"))[2]
     assert [result and result.content for result in third.steps[0].results] == ["done", None]
     assert (third.stop.reason, [call.id for call in third.steps[0].dropped]) == ("aborted", ["call_8"])
@@ -90,7 +90,7 @@ def test_one_message_a_line_with_a_whole_response_among_them() -> None:
     assert (first.start_ms, first.model_ms) == (0, 3000)
 
 
-def test_a_bare_list_is_one_conversation_and_a_list_of_lists_several(tmp_path: Path) -> None:
+def test_flat_list_is_one_conversation_and_nested_list_several(tmp_path: Path) -> None:
     (run,) = load_runs(own("openai_chat/list.json"))
     assert (run.run_id, run.source, run.text) == ("list", "openai_chat", "Hello!")
     path = write(tmp_path, [[USER, SAYS], [USER]], name="a.json")
@@ -104,7 +104,7 @@ def test_ids_are_taken_from_the_file_and_made_unique(tmp_path: Path) -> None:
     assert [run.run_id for run in read(path)] == ["a", "a#2", "7", "a/4"]
 
 
-def test_arguments_that_are_missing_are_unknown_and_those_that_are_null_are_none(tmp_path: Path) -> None:
+def test_missing_arguments_are_unknown_and_null_ones_are_empty(tmp_path: Path) -> None:
     calls = [{"id": "a", "function": {"name": "f"}}, {"id": "b", "function": {"name": "f", "arguments": None}}]
     custom = {"id": "c", "type": "custom", "custom": {"name": "g", "input": "print(1)"}}
     (run,) = read(
@@ -185,7 +185,7 @@ def test_a_log_of_one_request_is_refused_with_what_holds_the_run(tmp_path: Path)
         ("Sorry, need more steps to process this request. So I go on.", ("finished", None, None), {}),
     ],
 )
-def test_an_answer_that_a_framework_wrote_at_a_limit_is_no_finish(
+def test_framework_answer_at_a_limit_is_no_finish(
     tmp_path: Path, answer: str, stop: tuple[Any, ...], limits: dict[str, int]
 ) -> None:
     call = {"id": "a", "type": "function", "function": {"name": "ls", "arguments": "{}"}}

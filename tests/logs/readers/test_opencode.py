@@ -72,7 +72,7 @@ def test_usage_includes_the_cache_and_reasoning() -> None:
     ]
 
 
-def test_output_that_holds_reasoning_already_is_told_by_the_total(tmp_path: Path) -> None:
+def test_output_that_includes_reasoning_is_detected_by_the_total(tmp_path: Path) -> None:
     tokens = {"total": 12, "input": 2, "output": 10, "reasoning": 4, "cache": {"read": 0, "write": 0}}
     (run,) = read(export(tmp_path, answer({"type": "text", "text": "x"}, tokens=tokens)))
     assert run.steps[0].response.usage == Usage(2, 10, 0, 4, None, 0)
@@ -94,7 +94,7 @@ def test_turns_begin_at_what_users_said_themselves() -> None:
     ]
 
 
-def test_a_compaction_a_retry_and_a_message_that_never_began_are_events() -> None:
+def test_compaction_retry_and_unstarted_message_are_events() -> None:
     (run,) = load_runs(own(MAIN))
     happened = [event for event in run.events if event.kind != "subagent"]
     assert [event.kind for event in happened] == ["compaction", "compaction", "fault", "retry", "abort"]
@@ -107,7 +107,7 @@ def test_an_abort_ends_a_run() -> None:
     assert run.steps[-1].error == "MessageAbortedError: stopped by the user"
 
 
-def test_an_error_of_the_last_message_ends_a_run_and_one_before_does_not(tmp_path: Path) -> None:
+def test_error_ends_a_run_only_in_the_last_message(tmp_path: Path) -> None:
     broken = answer({"type": "text", "text": "x"}, error={"name": "APIError", "data": {"message": "busy"}})
     (run,) = read(export(tmp_path, broken))
     assert (run.stop.reason, run.error) == ("error", "APIError: busy")
@@ -143,7 +143,7 @@ def test_the_older_layout_of_parts(tmp_path: Path) -> None:
     assert load_runs(folder / "session/prj_1/ses_main.json") == load_runs(own(MAIN))
 
 
-def test_a_folder_gives_sessions_only_and_of_an_empty_session_nothing(tmp_path: Path) -> None:
+def test_folder_gives_sessions_and_an_empty_session_gives_no_run(tmp_path: Path) -> None:
     folder = storage(tmp_path)
     session = json.loads(own(MAIN).read_text())
     (folder / "session/prj_1/ses_empty.json").write_text(json.dumps({**session, "id": "ses_empty"}))

@@ -61,7 +61,7 @@ def test_a_row_is_a_run_with_its_label_and_its_limit() -> None:
     assert runs[0].limits == {"steps": 4}
 
 
-def test_actions_of_one_response_are_one_step_and_have_the_arguments_that_the_model_gave() -> None:
+def test_actions_of_one_response_form_one_step_with_arguments() -> None:
     run = read(ROWS)[0]
     first, second, last = run.steps
     assert first.response.text == "I look around."
@@ -77,7 +77,7 @@ def test_actions_of_one_response_are_one_step_and_have_the_arguments_that_the_mo
     assert [message.role for message in run.prompt] == ["system", "user"]
 
 
-def test_usage_is_the_responses_own_or_the_rows_and_accumulated_costs_become_differences() -> None:
+def test_usage_is_per_response_and_costs_become_differences() -> None:
     steps = read(ROWS)[0].steps
     assert [step.response.usage[:5] for step in steps] == [
         (100, 20, 30, 4, 10_000),
@@ -86,7 +86,7 @@ def test_usage_is_the_responses_own_or_the_rows_and_accumulated_costs_become_dif
     ]
 
 
-def test_accumulated_tokens_are_the_usage_of_a_message_and_a_cost_of_nothing_is_unknown() -> None:
+def test_accumulated_tokens_are_usage_and_zero_cost_is_unknown() -> None:
     (run,) = read(own("openhands/trajectory.json"))
     assert run.steps[0].response.usage == Usage(50, 9, 10)
     assert {step.response.usage.cost for step in run.steps} == {None}
@@ -103,7 +103,7 @@ def test_a_difference_over_a_response_without_metrics_is_unknown(tmp_path: Path)
     assert [step.response.usage.cost for step in run.steps] == [100_000, None, None, 100_000]
 
 
-def test_the_cap_on_iterations_is_a_step_cap_and_a_command_that_runs_on_is_no_error() -> None:
+def test_iteration_cap_is_step_cap_and_running_command_no_error() -> None:
     run = read(ROWS)[1]
     assert run.stop == ("step_cap", 4, "max_iterations(4)", 4, 4, ())
     assert [step.results[0] and step.results[0].is_error for step in run.steps] == [None, None, None, True]
@@ -150,7 +150,7 @@ def test_the_rows_error_says_how_it_ended(tmp_path: Path, error: str, reason: st
     assert (run.stop_reason, dict(run.limits), run.error) == (reason, limits, error)
 
 
-def test_a_finish_stays_one_whatever_the_row_says_and_another_turn_undoes_it(tmp_path: Path) -> None:
+def test_finish_stays_despite_a_row_error_unless_a_turn_follows(tmp_path: Path) -> None:
     (run,) = read(write(tmp_path, [act(1, "finish")], error="while scoring"))
     assert (run.stop_reason, run.error) == ("finished", "while scoring")
     (run,) = read(write(tmp_path, [act(1, "finish"), user("more"), act(2), see(2)]))
@@ -182,7 +182,7 @@ def test_an_error_of_the_harness_is_an_event_and_the_end(tmp_path: Path) -> None
     )
 
 
-def test_the_first_of_two_observations_is_the_result_and_one_of_nothing_is_told(tmp_path: Path) -> None:
+def test_first_of_two_observations_counts_and_orphan_is_reported(tmp_path: Path) -> None:
     path = write(tmp_path, [act(1), see(1, content="one"), see(1, content="two"), see(9)])
     runs, told = runs_of(path)
     assert [result and result.content for result in runs[0].steps[0].results] == ["one"]

@@ -48,7 +48,7 @@ def write(folder: Path, *events: object) -> Path:
     return path
 
 
-def test_actions_of_one_response_are_one_step_and_messages_are_steps_too() -> None:
+def test_actions_of_one_response_are_one_step_as_is_a_message() -> None:
     runs, told = runs_of(CLERK)
     (run,) = runs
     assert told == []
@@ -66,7 +66,7 @@ def test_actions_of_one_response_are_one_step_and_messages_are_steps_too() -> No
     assert (run.stop[:2], run.success, run.duration_ms) == (("finished", 2), None, 25_000)
 
 
-def test_results_are_found_by_their_ids_and_errors_by_what_they_say() -> None:
+def test_results_are_matched_by_id_and_errors_by_content() -> None:
     (run,) = read(CLERK)
     results = [result for step in run.steps for result in step.results]
     assert [result and result.content for result in results] == [
@@ -78,7 +78,7 @@ def test_results_are_found_by_their_ids_and_errors_by_what_they_say() -> None:
     assert run.steps[1].response.tool_calls[0].arguments == '{"command": '
 
 
-def test_usage_is_what_the_last_stats_added_and_unknown_where_none_came() -> None:
+def test_usage_is_the_growth_of_stats_or_unknown_without_stats() -> None:
     (run,) = read(CLERK)
     assert [step.response.usage[:5] for step in run.steps] == [
         (100, 20, 0, 0, 10_000),
@@ -103,7 +103,7 @@ def test_tokens_of_more_than_one_response_are_unknown(tmp_path: Path) -> None:
     assert [step.response.usage.input_tokens for step in run.steps] == [None, 60]
 
 
-def test_a_conversations_folder_is_one_run_with_what_its_state_tells() -> None:
+def test_conversation_folder_is_one_run_with_facts_of_its_state() -> None:
     reading = read_logs(FOLDER_OF_ONE)
     (run,) = reading.runs
     assert [row.skipped for row in reading.files] == [None] * 6
@@ -132,7 +132,7 @@ def test_events_that_are_missing_or_damaged_are_told(tmp_path: Path) -> None:
     assert "1 tool result answers no call" in told[2]
 
 
-def test_rows_of_an_evaluation_have_their_label_their_limit_and_their_error() -> None:
+def test_evaluation_rows_have_label_limit_and_error() -> None:
     done, stuck = read(own("openhands_sdk/output.jsonl"))
     assert (done.run_id, done.task, done.success) == ("openhands_sdk/desk__counter-1", "desk__counter-1", True)
     assert (done.stop_reason, dict(done.limits), done.model) == ("finished", {"steps": 30}, "lab/clerk-2")
@@ -197,7 +197,7 @@ def test_an_observation_is_an_error_if_it_says_so(
     assert [result and result.is_error for result in run.steps[0].results] == [failed]
 
 
-def test_older_calls_that_could_not_run_and_calls_without_text_are_read(tmp_path: Path) -> None:
+def test_unexecutable_old_calls_and_calls_without_text_are_read(tmp_path: Path) -> None:
     call = {"id": "b", "type": "function", "function": {"name": "missing", "arguments": '{"a": 1}'}}
     refused = event("NonExecutableActionEvent", thought=[], tool_calls=[call, {"id": "c", "name": "other"}])
     bare = event("ActionEvent", tool_name="look", tool_call_id="d", action={"at": 1, "kind": "LookAction"})
@@ -225,7 +225,7 @@ def test_a_line_that_is_damaged_is_told_and_the_others_are_read(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(("broken", "reason"), [(1, "finished"), (3, "aborted")])
-def test_only_a_last_event_that_is_damaged_leaves_the_end_unknown(tmp_path: Path, broken: int, reason: str) -> None:
+def test_only_a_damaged_last_event_leaves_the_end_unknown(tmp_path: Path, broken: int, reason: str) -> None:
     words = [{"type": "text", "text": "Go."}]
     (tmp_path / "events").mkdir()
     for number, source in enumerate(("user", "environment", "agent", "agent")):
@@ -245,7 +245,7 @@ def test_a_pipe_among_the_events_is_told_and_not_waited_for(tmp_path: Path) -> N
     assert "event-09999-00000000.json cannot be read (a pipe or a device, not a file)" in "".join(told)
 
 
-def test_real_events_are_read_and_their_tokens_are_those_of_each_turn() -> None:
+def test_real_events_are_read_with_the_tokens_of_each_turn() -> None:
     runs, told = runs_of(shared("openhands-sdk/sdk/conversation/goal/fixtures/events.jsonl"))
     (run,) = runs
     assert (run.n_steps, run.n_tool_calls, run.stop_reason) == (2, 2, "aborted")

@@ -44,7 +44,7 @@ def says(*said: str, role: str = "user") -> str:
     return json.dumps([{"role": role, "parts": [{"type": "text", "content": one}]} for one in said])
 
 
-def test_agents_that_share_a_conversation_are_one_run_of_several_turns() -> None:
+def test_agents_sharing_a_conversation_are_one_run_of_many_turns() -> None:
     run = load_runs(own("otel/agents.jsonl"))[0]
     assert (run.source, run.run_id, run.agent, run.model) == ("otel", "conv-1", "gardener", "model-1-2026")
     assert [step.turn for step in run.steps] == [1, 1, 1, 2]
@@ -52,7 +52,7 @@ def test_agents_that_share_a_conversation_are_one_run_of_several_turns() -> None
     assert run.prompt[0].text == "You keep a garden."
 
 
-def test_steps_are_ordered_by_their_start_and_times_are_milliseconds() -> None:
+def test_steps_are_ordered_by_start_and_times_are_milliseconds() -> None:
     run = load_runs(own("otel/agents.jsonl"))[0]
     assert [step.start_ms for step in run.steps] == [100, 2600, 3800, 60_100]
     assert [step.model_ms for step in run.steps] == [1400, 400, 200, 900]
@@ -100,7 +100,7 @@ def test_how_an_agents_error_ends_its_run(tmp_path: Path, error: str, reason: st
     assert (run.stop.reason, run.error) == (reason, error if reason == "error" else None)
 
 
-def test_content_that_is_kept_back_is_unknown_so_that_no_repeats_are_invented() -> None:
+def test_redacted_content_is_unknown_and_creates_no_repeats() -> None:
     (run,) = load_runs(own("otel/quiet.json"))
     assert {call.arguments for step in run.steps for call in step.response.tool_calls} == {REDACTED}
     assert fates(run) == [[False, True], [False], []]
@@ -108,7 +108,7 @@ def test_content_that_is_kept_back_is_unknown_so_that_no_repeats_are_invented() 
     assert (run.stop.reason, run.task, run.prompt) == ("finished", "", ())
 
 
-def test_older_instrumentations_tell_by_events_and_numbered_attributes() -> None:
+def test_older_spans_are_read_from_events_and_numbered_fields() -> None:
     first, second = load_runs(own("otel/older.jsonl"))
     assert (first.task, first.prompt[0].text, first.text) == ("How late is it?", "Be kind.", "It is noon.")
     assert first.steps[0].response.tool_calls[0] == ("k1", "clock", '{"zone": 1}')
@@ -118,7 +118,7 @@ def test_older_instrumentations_tell_by_events_and_numbered_attributes() -> None
     assert (second.task, second.stop.reason) == ("Hello", "aborted")
 
 
-def test_whether_a_result_that_only_messages_tell_failed_is_unknown() -> None:
+def test_failure_of_a_result_known_only_from_messages_is_unknown() -> None:
     first = load_runs(own("otel/older.jsonl"))[0]
     assert fates(first) == [[None], []]
     assert first.steps[0].results[0] is not None
@@ -132,13 +132,13 @@ def test_a_response_that_two_instrumentations_tell_is_one_step(tmp_path: Path) -
     assert (run.n_steps, run.text) == (1, "Hi")
 
 
-def test_of_two_that_tell_of_one_response_the_outer_one_is_believed(tmp_path: Path) -> None:
+def test_outer_of_two_spans_for_one_response_is_used(tmp_path: Path) -> None:
     spans = [span("a", "", "chat", 0, request__model="outer"), span("b", "a", "chat", 1, request__model="inner")]
     (run,) = read(write(tmp_path, *spans))
     assert (run.n_steps, run.model) == (1, "outer")
 
 
-def test_a_response_that_ends_for_tools_that_nobody_tells_of_was_cut(tmp_path: Path) -> None:
+def test_response_that_ends_for_unrecorded_tools_is_aborted(tmp_path: Path) -> None:
     asked = span("a", "", "chat", 0, response__finish_reasons="tool_calls")
     (run,) = read(write(tmp_path, asked))
     assert (run.stop.reason, run.n_tool_calls) == ("aborted", 0)
@@ -172,7 +172,7 @@ def test_a_model_that_a_tool_asks_is_no_step_of_the_agent(tmp_path: Path) -> Non
     assert starts_of(outer) == [Start(1, inner.run_id, "sum_up")]
 
 
-def test_spans_without_an_agent_are_one_run_a_conversation_and_users_open_turns(tmp_path: Path) -> None:
+def test_spans_without_agent_are_one_run_per_conversation(tmp_path: Path) -> None:
     asked = says("One")
     more = json.dumps([*json.loads(asked), {"role": "assistant", "parts": []}, *json.loads(says("Two"))])
     spans = [

@@ -74,7 +74,7 @@ def test_the_branch_that_the_session_went_on_with_is_the_run() -> None:
     assert run.stop == ("finished", 1, None, None, None, ())
 
 
-def test_calls_run_in_parallel_and_their_results_are_paired_by_id() -> None:
+def test_parallel_calls_are_paired_with_results_by_id() -> None:
     (run,) = read(own("pi/branches.jsonl"))
     first = run.steps[0]
     assert first.response.reasoning == "Two places to look."
@@ -104,7 +104,7 @@ def test_sessions_of_version_1_are_read_line_by_line() -> None:
     assert (run.model, run.stop[:2], run.error) == ("acme-small", ("error", 1), "terminated")
 
 
-def test_openclaw_leaves_usage_and_the_reason_unknown_and_its_mirror_is_no_response() -> None:
+def test_openclaw_usage_is_unknown_and_its_mirror_is_no_response() -> None:
     (run,) = load_runs(own("pi/openclaw.jsonl"))
     assert (run.n_steps, run.n_tool_calls, run.stop[:2]) == (2, 1, ("finished", 1))
     assert {step.response.usage for step in run.steps} == {UNKNOWN_USAGE}
@@ -130,7 +130,7 @@ def test_a_session_may_return_to_a_branch_that_it_had_left(tmp_path: Path) -> No
     assert [dict(event.payload) for event in run.events] == [{"after_step": 1, "steps": 1}]
 
 
-def test_a_first_message_that_was_written_anew_leaves_all_before_it_behind(tmp_path: Path) -> None:
+def test_rewritten_first_message_drops_everything_before(tmp_path: Path) -> None:
     run = one(
         tmp_path,
         {**said("user", "One"), "id": "a", "parentId": None},
@@ -174,7 +174,7 @@ def test_a_header_alone_is_no_run(tmp_path: Path) -> None:
     assert read(write(tmp_path, HEADER)) == []
 
 
-def test_a_file_that_was_cut_tells_its_line_and_nobody_knows_how_it_ended(tmp_path: Path) -> None:
+def test_truncated_file_names_its_line_and_is_aborted(tmp_path: Path) -> None:
     path = write(tmp_path, HEADER, said("user"), said("assistant", "Done."), said("user", "More"))
     path.write_bytes(path.read_bytes()[:-10])
     with pytest.warns(ReadWarning, match=":4: the file ends in the middle of a value"):

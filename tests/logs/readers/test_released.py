@@ -19,7 +19,7 @@ def test_claude_code_2_1_330_under_max_turns_3_was_stopped_by_it() -> None:
     assert [len(step.response.tool_calls) for step in run.steps] == [1, 1, 1]
 
 
-def test_a_subagent_of_claude_code_2_1_330_was_stopped_and_its_parent_finished() -> None:
+def test_claude_code_subagent_stops_and_its_parent_finishes() -> None:
     parent, child = load_runs(RELEASED / "claude_code" / "subagent_max_turns_3")
     assert (parent.n_steps, parent.stop_reason) == (2, "finished")
     assert (child.n_steps, child.stop_reason, child.stop.rule) == (3, "step_cap", "maxTurns(3)")

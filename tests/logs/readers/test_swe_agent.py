@@ -87,7 +87,7 @@ def test_the_sample_of_the_text_mode() -> None:
     assert not any(result and result.parse_error for step in run.steps for result in step.results)
 
 
-def test_each_of_several_attempts_is_a_run_and_the_copy_of_the_best_is_none(tmp_path: Path) -> None:
+def test_each_attempt_is_a_run_and_the_copy_of_the_best_is_not(tmp_path: Path) -> None:
     path = tmp_path / "attempts.traj"
     path.write_bytes(own("swe_agent/attempts.traj").read_bytes())
     (tmp_path / "results.json").write_text('{"resolved_ids": ["attempts"]}')
@@ -108,7 +108,7 @@ def test_a_file_with_nothing_but_a_history_is_read_from_that() -> None:
     assert {step.turn for step in run.steps} == {1}
 
 
-def test_totals_of_the_run_are_kept_apart_from_its_steps_and_the_batch_is_left_out() -> None:
+def test_run_totals_are_an_event_and_step_usage_stays_unknown() -> None:
     run = only(own("swe_agent/text-mode.traj"))
     (event,) = run.events
     figures = {"cost": 310_000, "input_tokens": 30_100, "output_tokens": 412, "responses": 4}
@@ -157,7 +157,7 @@ def test_the_status_tells_why_a_run_ended(tmp_path: Path, status: str | None, re
     assert run.error == (status if reason == "error" else None)
 
 
-def test_a_limit_on_calls_is_told_from_the_cost_cap_by_the_settings(tmp_path: Path) -> None:
+def test_settings_distinguish_a_call_limit_from_a_cost_limit(tmp_path: Path) -> None:
     info = {"exit_status": "submitted (exit_cost)", "model_stats": {"instance_cost": 0.1, "api_calls": 3}}
     config = model(name="m", per_instance_call_limit=2, per_instance_cost_limit=1.5)
     run = only(write(tmp_path, entry(), entry(), gave_up("Exit due to cost limit"), info=info, replay_config=config))
@@ -183,7 +183,7 @@ def test_what_the_harness_says_when_it_gives_up_is_no_response(tmp_path: Path) -
     assert (run.n_steps, run.n_tool_calls, run.text) == (2, 1, "Neither command nor thought")
 
 
-def test_a_call_that_was_blocked_is_dropped_and_one_without_output_is_not(tmp_path: Path) -> None:
+def test_blocked_call_is_dropped_and_call_without_output_is_not(tmp_path: Path) -> None:
     blocked, silent = entry("vi a", "", execution_time=0.0), entry("rm a", "", execution_time=0.03)
     run = only(write(tmp_path, blocked, silent, entry("rm a", "")))
     assert contents(run) == [[None], [""], [""]]
@@ -269,7 +269,7 @@ def submission(
     return home
 
 
-def test_a_submission_to_the_experiments_repository_gives_labels_and_the_model(tmp_path: Path) -> None:
+def test_experiments_submission_gives_labels_and_the_model(tmp_path: Path) -> None:
     reading = read_logs(submission(tmp_path))
     assert [(run.run_id, run.success, run.model) for run in reading.runs] == [
         ("20240620_sweagent_claude3.5sonnet/repo-1", True, "claude3.5sonnet"),
@@ -289,7 +289,7 @@ def test_a_submission_to_the_experiments_repository_gives_labels_and_the_model(t
         ("my-first-try", "name: SWE-agent", ""),
     ],
 )
-def test_the_model_of_a_submission_is_that_of_its_metadata_else_of_its_folder(
+def test_submission_model_comes_from_metadata_or_folder_name(
     tmp_path: Path, name: str, metadata: str, model: str
 ) -> None:
     (run, *_) = read_logs(submission(tmp_path, name=name, metadata=metadata)).runs
@@ -303,7 +303,7 @@ def test_the_settings_name_the_model_before_the_submission_does(tmp_path: Path) 
     assert only(home / "trajs" / "repo-1.traj").model == "acme/coder-1"
 
 
-def test_a_report_elsewhere_says_nothing_of_an_instance_that_it_does_not_list(tmp_path: Path) -> None:
+def test_report_gives_no_label_to_an_unlisted_instance(tmp_path: Path) -> None:
     path = write(tmp_path / "mine", entry())
     (tmp_path / "mine" / "results.json").write_text(json.dumps({"resolved": ["repo-7"]}))
     assert only(path).success is None

@@ -98,7 +98,7 @@ def test_calls_of_the_simulated_user_are_neither_calls_nor_turns() -> None:
     assert [(before, message.text) for before, message in run.inputs] == [(3, "Done. It works."), (4, "###STOP###")]
 
 
-def test_limits_of_everybodys_messages_are_in_the_stops_own_units() -> None:
+def test_message_limits_are_stops_in_their_own_units() -> None:
     one, two, three = read(own("tau2_bench/results.json"))
     assert one.stop[:3] == ("finished", 0, None)
     assert two.stop == ("step_cap", 2, "max_steps(6)", 6, None, ())
@@ -112,7 +112,7 @@ def test_the_cost_of_a_run_is_kept_where_its_steps_lack_theirs() -> None:
     assert [(event.kind, event.payload["cost"]) for event in two.events] == [("totals", 7_100)]
 
 
-def test_a_simulation_in_a_file_of_its_own_finds_the_settings_beside() -> None:
+def test_single_simulation_file_finds_the_settings_beside_it() -> None:
     run = only(own("tau2_bench/simulations/5f0d-four.json"))
     assert (run.n_steps, run.n_tool_calls, run.stop[:2], run.success) == (2, 1, ("finished", 1), False)
     assert (run.task, run.model) == ("telecom/task_8", "acme/helper-1")
@@ -226,7 +226,7 @@ def test_the_domain_of_a_bare_list_is_told_by_its_path(tmp_path: Path, name: str
     assert only(bare(tmp_path, simulation(agent("a")), name=name)).task == task
 
 
-def test_the_domain_of_a_bare_list_is_told_by_its_tools_where_the_path_says_nothing(tmp_path: Path) -> None:
+def test_domain_of_a_bare_list_comes_from_its_tools(tmp_path: Path) -> None:
     asks = agent("a", "c")
     asks["tool_calls"][0]["name"] = "get_order_details"
     assert only(bare(tmp_path, simulation(asks, gives("c")))).task == "retail/7"

@@ -51,7 +51,7 @@ def write(folder: Path, *entries: object, name: str = "gpt-x-retail.json") -> Pa
     return path
 
 
-def test_of_two_runs_of_thirty_steps_only_the_one_that_did_not_end_by_itself_was_cut() -> None:
+def test_only_the_unfinished_run_of_thirty_steps_is_capped() -> None:
     runs = read(shared("tau-bench/gpt-4o-airline.trial0.json"))
     longest = {run.task: run.stop for run in runs if run.n_steps == 30}
     assert {task: stop.reason for task, stop in longest.items()} == {"airline/3": "finished", "airline/33": "step_cap"}
@@ -79,7 +79,7 @@ def test_the_file_of_our_own_making() -> None:
     assert {step.response.finish_reason for step in first.steps} == {None}
 
 
-def test_each_message_of_the_user_begins_a_turn_and_the_last_one_is_an_input_after_the_end(tmp_path: Path) -> None:
+def test_user_message_starts_a_turn_and_last_one_is_an_input(tmp_path: Path) -> None:
     path = write(tmp_path, entry(says("Which?"), user("That."), asks(), gives("ok"), says("Done."), user("###STOP###")))
     (run,) = read(path)
     assert [step.turn for step in run.steps] == [1, 2, 2]
@@ -88,19 +88,19 @@ def test_each_message_of_the_user_begins_a_turn_and_the_last_one_is_an_input_aft
     assert run.stop[:2] == ("finished", 1)
 
 
-def test_arguments_keep_their_text_and_are_marked_if_they_do_not_parse(tmp_path: Path) -> None:
+def test_arguments_keep_their_text_and_parse_errors_are_marked(tmp_path: Path) -> None:
     path = write(tmp_path, entry(asks(arguments='{ "a":1}'), gives("ok"), asks(arguments="{a"), gives("ok")))
     (run,) = read(path)
     assert [step.response.tool_calls[0].arguments for step in run.steps] == ['{ "a":1}', "{a"]
     assert [step.results[0] and step.results[0].parse_error for step in run.steps] == [False, True]
 
 
-def test_an_action_that_the_environment_does_not_know_is_an_error(tmp_path: Path) -> None:
+def test_action_unknown_to_the_environment_is_an_error(tmp_path: Path) -> None:
     (run,) = read(write(tmp_path, entry(asks("loook"), gives("Unknown action loook"), asks(), gives("unknown"))))
     assert [step.results[0] and step.results[0].is_error for step in run.steps] == [True, False]
 
 
-def test_several_runs_of_the_same_greatest_length_that_did_not_end_were_cut_there(tmp_path: Path) -> None:
+def test_equally_long_unfinished_runs_are_capped_at_that_length(tmp_path: Path) -> None:
     long = [message for _ in range(5) for message in (asks(), gives("ok"))]
     short = long[:6]
     runs = read(write(tmp_path, entry(*long), entry(*long, task=1), entry(*short, task=2)))
@@ -128,7 +128,7 @@ def test_without_reward_success_is_unknown(tmp_path: Path) -> None:
     assert run.success is None
 
 
-def test_react_transcripts_and_few_shot_files_are_refused_with_the_reason(tmp_path: Path) -> None:
+def test_react_and_few_shot_files_are_refused_with_the_reason(tmp_path: Path) -> None:
     with pytest.raises(RunFormatError, match="ReAct transcript"):
         read(write(tmp_path, entry(says("Action: look"), user("API output: ok"))))
     few = tmp_path / "few.jsonl"
@@ -152,7 +152,7 @@ def test_entries_that_are_no_runs_are_told(tmp_path: Path) -> None:
         assert len(read(path)) == 1
 
 
-def test_only_a_full_reward_is_a_success_and_only_a_leading_error_is_one(tmp_path: Path) -> None:
+def test_only_full_reward_succeeds_and_only_leading_error_counts(tmp_path: Path) -> None:
     (run,) = read(write(tmp_path, entry(asks(), gives("no Error here"), reward=0.6)))
     assert run.success is False
     assert run.steps[0].results[0] is not None
@@ -164,6 +164,6 @@ def test_two_messages_in_a_row_begin_one_turn(tmp_path: Path) -> None:
     assert [step.turn for step in run.steps] == [1, 2]
 
 
-def test_an_error_after_the_talk_had_ended_does_not_unmake_its_end(tmp_path: Path) -> None:
+def test_error_after_the_conversation_keeps_its_finish(tmp_path: Path) -> None:
     (run,) = read(write(tmp_path, entry(says("Bye."), user("###STOP###"), error="while scoring")))
     assert (run.stop.reason, run.error) == ("finished", "while scoring")

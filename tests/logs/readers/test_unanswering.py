@@ -134,7 +134,7 @@ def load(path: Path, name: str) -> tuple[list[Run], list[str]]:
 
 
 @pytest.mark.parametrize("name", [*CASES])
-def test_a_result_that_answers_no_call_is_left_out_and_told_with_its_place(name: str, tmp_path: Path) -> None:
+def test_unmatched_result_is_left_out_and_its_place_reported(name: str, tmp_path: Path) -> None:
     file, content, line = CASES[name]
     path = tmp_path / file
     path.write_text(content)
@@ -147,7 +147,7 @@ def test_a_result_that_answers_no_call_is_left_out_and_told_with_its_place(name:
     assert sum(run.n_steps for run in runs) >= 1
 
 
-def test_many_of_them_are_one_warning_with_the_place_of_the_first(tmp_path: Path) -> None:
+def test_many_unmatched_results_give_one_warning_with_the_first(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text(lines(*OPENAI[:2], *[{**OPENAI[2], "tool_call_id": f"lost {n}"} for n in range(1_200)]))
     with pytest.warns(ReadWarning) as told:

@@ -96,7 +96,7 @@ def test_claude_code_rewinds_within_a_copy_of_the_history(tmp_path: Path) -> Non
     assert counts(path, [*SESSION, *again(SESSION), *copied]) == counts(path, [*SESSION, *other])
 
 
-def test_claude_code_keeps_a_response_that_comes_back_after_a_rewind(tmp_path: Path) -> None:
+def test_claude_code_keeps_a_response_repeated_after_a_rewind(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
     left = [line(41, "user", "No, c", "u4", at=41), line(42, "assistant", call("t8"), "u41", at=42, id="m8")]
     back = again(SESSION[4:], seconds=100)

@@ -70,7 +70,7 @@ def test_agent_file_holds_several_agents_with_rules_in_prompts(tmp_path: Path) -
     assert (second.tools, second.prompt, second.policy) == (("look", "write"), "You explore.", "boocode")
 
 
-def test_a_folder_holds_one_agent_a_file_whose_name_may_stand_for_its_name(tmp_path: Path) -> None:
+def test_folder_holds_an_agent_per_file_named_by_file_or_field(tmp_path: Path) -> None:
     write(tmp_path / "b.md", "---\nsteps: 1\n---\nB")
     write(tmp_path / "a.md", "---\nname: other\nsteps: 2\n---\nA")
     write(tmp_path / "no.txt", "x")
@@ -130,7 +130,7 @@ def test_bad_value_of_an_agent_file_names_file_agent_and_line(
     assert message in str(caught.value)
 
 
-def test_a_rule_in_a_prompt_is_no_agent_though_something_like_yaml_follows(tmp_path: Path) -> None:
+def test_rule_in_a_prompt_starts_no_agent_despite_yaml_after_it(tmp_path: Path) -> None:
     text = "---\nname: a\n---\nFirst.\n\n---\nfoo: bar\n---\nStill the prompt.\n---\n# a comment\nname: b\n---\nB"
     agents = bl.load_agents(write(tmp_path / "AGENTS.md", text))
     assert list(agents) == ["a", "b"]
@@ -187,7 +187,7 @@ def test_missing_empty_and_double_are_errors(tmp_path: Path) -> None:
     assert f"{first}:1" in str(caught.value)
 
 
-def test_a_file_with_windows_line_ends_and_a_byte_order_mark_is_read(tmp_path: Path) -> None:
+def test_agent_file_with_crlf_and_byte_order_mark_is_read(tmp_path: Path) -> None:
     path = tmp_path / "a.md"
     path.write_bytes("\ufeff---\r\nname: a\r\nsteps: 3\r\n---\r\nHi.\r\n".encode())
     assert bl.load_agents(path)["a"] == bl.Agent("a", prompt="Hi.", max_steps=3)
@@ -209,7 +209,7 @@ def test_a_bad_setting_is_an_error_when_the_agent_is_made(settings: Any, message
         bl.Agent("a", **settings)
 
 
-def test_plain_functions_become_tools_once_when_the_agent_is_made() -> None:
+def test_plain_functions_become_tools_when_the_agent_is_made() -> None:
     def f(a: int) -> int:
         """F."""
         return a
@@ -244,7 +244,7 @@ def exempting(tmp_path: Path, front: str) -> bl.Agent:
 @pytest.mark.parametrize(
     "policy", [None, "naive", bl.policies["boocode"].vary(name="own", detectors={"identity": {"*": "raw"}})]
 )
-def test_an_agent_file_exempts_tools_and_runs_as_a_recording_is_scored(
+def test_agent_file_exempts_tools_live_as_in_counterfactual(
     tmp_path: Path, front: str, stops_at: int | None, policy: bl.Policy | str | None
 ) -> None:
     agent = replace(exempting(tmp_path, front), tools=TOOLS)
@@ -259,7 +259,7 @@ def test_an_agent_file_exempts_tools_and_runs_as_a_recording_is_scored(
     assert (None if row["outcome"] == "unchanged" else row["stop_step"]) == stops_at
 
 
-def test_an_agent_that_says_nothing_of_identical_calls_has_its_policys_word() -> None:
+def test_agent_without_identity_uses_the_one_of_its_policy() -> None:
     assert policy_of(bl.Agent("a")) is bl.policies["boocode"]
     assert policy_of(bl.Agent("a", identity="raw")).detectors.identity == "raw"
     assert policy_of(bl.Agent("a", exempt=("poll",)), "naive").detectors.identity == {"*": "ordered", "poll": None}

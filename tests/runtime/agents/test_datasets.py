@@ -59,13 +59,13 @@ def everything() -> Mapping[tuple[str, str], bl.Run]:
 # Agents.
 
 
-def test_the_agents_of_the_origin_have_the_step_caps_of_the_origin() -> None:
+def test_origin_agents_have_the_step_caps_of_the_origin() -> None:
     caps = {name: AGENTS[name].max_steps for name in ("refactorer", "architect", "explorer", "answerer")}
     assert caps == {"refactorer": 5, "architect": 20, "explorer": DEFAULT, "answerer": 0}
 
 
 @pytest.mark.parametrize("agent", AGENTS.values(), ids=lambda agent: agent.name)
-def test_every_agent_lists_built_in_tools_only_and_says_what_it_is_for(agent: bl.Agent) -> None:
+def test_every_agent_lists_built_in_tools_and_a_description(agent: bl.Agent) -> None:
     assert set(agent.tools) <= set(BUILT_IN)
     assert agent.name == agent.name.lower()
     assert agent.description.endswith(".")
@@ -81,7 +81,7 @@ def test_one_agent_has_a_file_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
-def test_every_script_loads_under_the_name_of_its_file_and_describes_itself(path: Path) -> None:
+def test_every_script_loads_under_its_file_name_and_description(path: Path) -> None:
     model = bl.ScriptedModel.load(path)
     assert model.name == path.stem
     assert model.description.endswith(".")
@@ -102,7 +102,7 @@ def test_every_script_is_stopped_by_a_ceiling_if_by_nothing_else() -> None:
 
 
 @pytest.mark.slow
-def test_the_scripts_reach_every_stop_reason_that_a_script_can_reach(
+def test_scripts_reach_every_reachable_stop_reason(
     everything: Mapping[tuple[str, str], bl.Run],
 ) -> None:
     by_rule = {
@@ -157,7 +157,7 @@ def test_a_long_audit_is_cut_by_a_cap_of_20_and_summarises() -> None:
     assert run.text.startswith("The audit is not complete")
 
 
-def test_alternating_calls_pass_every_repeat_threshold_and_show_as_a_cycle() -> None:
+def test_alternating_calls_pass_doom_loop_and_show_as_a_cycle() -> None:
     run = play("alternating", stop=bl.doom_loop(2))
     assert (run.stop_reason, run.n_steps) == ("finished", 25)
     assert bl.steps_df(run)["cycle_period"].max() == 2
@@ -178,7 +178,7 @@ def test_an_early_exit_drops_the_pending_calls_under_naive_only() -> None:
         ("runs_out", 4, "holds 3 responses"),
     ],
 )
-def test_a_broken_response_ends_with_an_error_and_keeps_the_steps_before_it(name: str, steps: int, words: str) -> None:
+def test_broken_response_ends_in_an_error_and_keeps_its_steps(name: str, steps: int, words: str) -> None:
     run = play(name)
     assert (run.stop_reason, run.n_steps, run.stop_step) == ("error", steps, steps - 1)
     assert words in str(run.error)
@@ -212,7 +212,7 @@ def test_each_faulty_call_gets_an_error_of_its_own() -> None:
     assert len({result.content for result in got}) == 5
 
 
-def test_a_slow_tool_takes_the_time_and_the_quick_call_beside_it_none() -> None:
+def test_slow_tool_takes_the_time_and_the_call_beside_it_none() -> None:
     run = play("slow_tool")
     tool_ms = [(step.duration_ms or 0) - (step.model_ms or 0) for step in run.steps]
     assert tool_ms[0] == 41_200

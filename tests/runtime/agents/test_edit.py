@@ -103,7 +103,7 @@ def test_edit_of_one_field_changes_its_lines_alone(text: str, data: Any) -> None
 
 @settings(max_examples=30, deadline=None)
 @given(files(), st.data())
-def test_a_field_that_is_taken_out_takes_its_lines_along_and_nothing_else(text: str, data: Any) -> None:
+def test_remove_field_deletes_the_lines_of_that_field_only(text: str, data: Any) -> None:
     agents = read_agents(text)
     place = data.draw(st.integers(0, len(agents) - 1))
     fields = [field for field in ("description", "tools", "max_steps", "policy") if agents[place].key_of(field)]

@@ -188,7 +188,7 @@ async def beside_a_failure(work: Coroutine[Any, Any, object]) -> None:
 
 
 @pytest.mark.parametrize("limited", [under_a_timeout, waited_for])
-def test_a_timeout_around_a_run_is_a_timeout_and_brings_the_record(limited: Any) -> None:
+def test_timeout_around_a_run_raises_timeout_with_the_record(limited: Any) -> None:
     """As its context, on every release of Python; as its cause as well on all but early ones of 3.11."""
 
     async def scenario() -> bl.Run:
@@ -217,7 +217,7 @@ def test_what_was_started_keeps_its_record_whatever_cancels_it(limited: Any) -> 
     check_whole(asyncio.run(scenario()))
 
 
-def test_a_tools_timeout_around_a_nested_run_is_told_as_a_timeout() -> None:
+def test_tool_timeout_around_a_nested_run_is_reported_as_timeout() -> None:
     @bl.tool(timeout=0.01)
     async def delegate() -> str:
         """Delegate."""
@@ -260,7 +260,7 @@ def test_model_that_fails_on_abort_is_aborted() -> None:
     assert result.steps[0].response.text == "so far"
 
 
-def test_text_that_streamed_in_real_time_is_kept_though_nobody_watched() -> None:
+def test_streamed_text_is_kept_without_a_watcher() -> None:
     async def scenario() -> bl.Run:
         streamed = asyncio.Event()
 

@@ -94,7 +94,7 @@ def ended_by_a_call(run: bl.Run) -> bool:
     )
 
 
-def test_after_a_step_whose_call_a_guard_refused_for_good_a_branch_goes_on() -> None:
+def test_branch_continues_after_a_call_refused_for_good() -> None:
     first = play([{"tool_calls": [letter("A")]}] * 9, policy="roo")
     assert (first.stop_reason, ended_by_a_call(first)) == ("doom_loop", True)
     again = branched(first, first.n_steps, Listening(lambda messages: "Enough."), policy="naive")
@@ -173,7 +173,7 @@ def test_where_the_branch_stops_at_once_nothing_is_said() -> None:
     assert (again.stop_reason, again.inputs) == ("step_cap", ())
 
 
-def test_after_a_final_answer_the_user_opens_a_new_turn_which_counts_anew() -> None:
+def test_branch_after_final_answer_opens_a_turn_with_new_counts() -> None:
     first = play(distinct(2), max_steps=3)
     again = branched(first, 3, [*distinct(2), *distinct(9)], message="And now?", max_steps=3)
     assert [step.turn for step in again.steps] == [1, 1, 1, 2, 2, 2]
@@ -186,7 +186,7 @@ def test_message_opens_a_turn_where_inputs_reset_the_cap() -> None:
     assert [step.turn for step in again.steps][:4] == [1, 1, 2, 2]
 
 
-def test_what_a_policy_would_have_said_next_it_says_in_the_branch() -> None:
+def test_branch_sends_the_next_message_of_its_policy() -> None:
     same = [{"tool_calls": [letter("A")]}] * 3
     first = play([*same[:2], "done"], policy=NUDGING)
     assert first.inputs
@@ -249,7 +249,7 @@ def test_a_branch_has_the_faults_of_its_last_step() -> None:
     assert fault in branched(replace(play(distinct(3)), events=(fault,)), 2, distinct(3)).events
 
 
-def test_a_branch_begins_when_the_longest_of_the_kept_steps_had_ended() -> None:
+def test_branch_starts_at_the_latest_end_of_the_kept_steps() -> None:
     first = play(distinct(3))
     one, two, *rest = first.steps  # as in logs of agents that work on two things at once
     overlapping = (one._replace(duration_ms=500), two._replace(start_ms=100, duration_ms=10), *rest)
@@ -272,7 +272,7 @@ def test_a_branch_from_a_broken_step_names_the_step_before() -> None:
     assert branched(first, 2, [*distinct(2), "x"]).stop_reason == "finished"
 
 
-def test_a_branch_from_calls_that_were_dropped_names_the_step_before() -> None:
+def test_branch_at_dropped_calls_names_the_step_before() -> None:
     first = play([*distinct(2, None), {"tool_calls": [call("look")], "finish_reason": "stop"}], policy="naive")
     assert first.steps[-1].results == (None,)
     with pytest.raises(bl.SettingError, match="step 3 has no results of its calls: branch at 2"):
@@ -295,7 +295,7 @@ def test_at_is_a_number_of_steps_of_the_run(at: Any) -> None:
         branched(play(distinct(2)), at, ["x"])
 
 
-def test_a_run_a_message_and_options_are_checked_before_anything_is_asked() -> None:
+def test_branch_checks_run_message_and_options_before_requests() -> None:
     first = play(distinct(2))
     with pytest.raises(bl.SettingError, match="is no Run"):
         branched("run", 1, ["x"])  # type: ignore[arg-type] # on purpose
@@ -312,7 +312,7 @@ def test_a_run_a_message_and_options_are_checked_before_anything_is_asked() -> N
 # The record of a branch.
 
 
-def test_a_branch_is_told_apart_by_its_own_id_an_event_and_two_columns() -> None:
+def test_branch_has_its_own_id_an_event_and_two_columns() -> None:
     first = play(distinct(4))
     again = branched(first, 2, distinct(4))
     assert [(e.kind, dict(e.payload)) for e in again.events] == [
@@ -327,7 +327,7 @@ def test_a_branch_is_told_apart_by_its_own_id_an_event_and_two_columns() -> None
     assert f"branch: run_id {first.run_id}, step 2" in str(again)
 
 
-def test_a_branch_of_a_branch_names_both_and_counts_from_the_last() -> None:
+def test_branch_of_a_branch_names_both_and_counts_from_the_last() -> None:
     first = play(distinct(6))
     second = branched(first, 4, distinct(6))
     third = branched(second, 5, distinct(6))
@@ -409,7 +409,7 @@ def test_a_branch_under_record_is_played_from_its_recording(tmp_path: Path) -> N
         assert since(played) == since(again)
 
 
-def test_the_clock_of_a_branch_goes_on_from_the_end_of_the_kept_steps() -> None:
+def test_branch_clock_continues_from_the_end_of_kept_steps() -> None:
     items = [item | {"latency_ms": 100} for item in distinct(4, None)]
     first = play([*items, "done"])
     again = branched(first, 2, [*items, "done"])

@@ -37,7 +37,7 @@ def retrying(times: int) -> Policy:
     return PLAIN.vary(execution={"broken_retries": times})
 
 
-def test_a_broken_response_is_asked_for_again_marked_paid_for_and_not_sent() -> None:
+def test_broken_response_is_retried_marked_paid_and_not_sent() -> None:
     model = Listening([LOOK, CUT, "Done."])
     run = run_sync(None, "Go", model=model, tools=[look], policy=retrying(1))
     assert run.stop_reason == "finished"
@@ -49,7 +49,7 @@ def test_a_broken_response_is_asked_for_again_marked_paid_for_and_not_sent() -> 
 
 
 @pytest.mark.parametrize(("times", "reason", "steps"), [(0, "error", 1), (1, "error", 2), (2, "finished", 3)])
-def test_it_is_asked_for_again_as_often_in_a_row_as_the_policy_says(times: int, reason: str, steps: int) -> None:
+def test_broken_response_is_retried_as_often_as_the_policy_says(times: int, reason: str, steps: int) -> None:
     run = run_sync(None, "Go", model=ScriptedModel([CUT, CUT, "Done."]), policy=retrying(times))
     assert (run.stop_reason, run.n_steps) == (reason, steps)
 
@@ -59,7 +59,7 @@ def test_a_whole_response_in_between_makes_the_row_begin_anew() -> None:
     assert (run.stop_reason, run.n_steps) == ("finished", 4)
 
 
-def test_a_broken_response_counts_as_a_step_and_its_tokens_are_spent() -> None:
+def test_broken_response_counts_as_a_step_and_spends_tokens() -> None:
     endless = [{**CUT, "repeat": "forever"}]
     capped = run_sync(None, "Go", model=ScriptedModel(endless), policy=retrying(50).vary(cap={"max_steps": 7}))
     assert (capped.stop_reason, capped.n_steps, capped.stop_step) == ("step_cap", 7, 7)
@@ -80,7 +80,7 @@ def test_responses_that_broke_before_output_are_not_repeated(fault: dict[str, An
     assert (run.stop_reason, run.n_steps) == ("error", 1)
 
 
-def test_a_script_with_conditions_goes_on_after_a_broken_response() -> None:
+def test_script_with_conditions_continues_after_broken_response() -> None:
     items = [LOOK, {**CUT, "when": {"last_result": "nothing"}}, {"text": "Done.", "when": {"last_result": "nothing"}}]
     run = run_sync(None, "Go", model=ScriptedModel(items), tools=[look], policy=retrying(1))
     assert (run.stop_reason, run.text) == ("finished", "Done.")
@@ -176,7 +176,7 @@ def drawn(data: Any, name: str) -> tuple[Breaking, dict[str, Any]]:
 
 
 @pytest.mark.parametrize("name", [*OWN, *policies])
-def test_a_run_with_broken_responses_is_played_again_and_branched_as_it_was(name: str) -> None:
+def test_broken_responses_are_replayed_and_branched_alike(name: str) -> None:
     @SOME
     @given(st.data())
     def holds(data: Any) -> None:
@@ -196,7 +196,7 @@ def test_a_run_with_broken_responses_is_played_again_and_branched_as_it_was(name
 
 
 @pytest.mark.parametrize("name", GOING_ON)
-def test_a_run_that_goes_on_after_its_cap_remembers_its_broken_responses(name: str) -> None:
+def test_run_resumed_after_its_cap_remembers_broken_responses(name: str) -> None:
     @SOME
     @given(st.data())
     def holds(data: Any) -> None:

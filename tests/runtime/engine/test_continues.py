@@ -51,7 +51,7 @@ def allowing(times: int) -> Any:
 # BooCode: two continues, each with fresh counters.
 
 
-def test_boocode_goes_on_twice_and_counts_anew_each_time_as_a_new_turn() -> None:
+def test_boocode_continues_twice_with_counters_of_a_new_turn() -> None:
     run = go_on(boocode(), 2)
     assert [step.turn for step in run.steps] == [1, 1, 2, 2, 3, 3]
     assert (run.stop_reason, run.stop_step, run.stop.value) == ("step_cap", 2, 2)
@@ -71,7 +71,7 @@ def test_a_policy_without_continues_lets_no_user_go_on(policy: bl.Policy | str) 
         go_on(play(distinct(9, None), policy=policy, max_steps=1))
 
 
-def test_a_loop_that_ran_into_the_cap_has_no_history_in_the_new_turn() -> None:
+def test_loop_at_the_cap_has_no_history_in_the_new_turn() -> None:
     same = [{"tool_calls": [call("look", what="A")], "repeat": "forever"}]
     run = go_on(boocode(2, same))
     assert (run.stop_reason, run.n_steps) == ("step_cap", 4)
@@ -161,7 +161,7 @@ def test_what_lets_a_run_go_on_is_a_text(answer: Any) -> None:
 # OpenHands classic: any number of continues, and the cap grows by its first value.
 
 
-def test_the_cap_of_openhands_classic_grows_by_its_first_value_each_time() -> None:
+def test_openhands_classic_cap_grows_by_its_first_value() -> None:
     run = play(distinct(99, None), policy=CLASSIC, max_steps=3)
     for n in (6, 9, 12, 15):
         run = go_on(run)
@@ -190,7 +190,7 @@ def test_a_cap_that_grew_is_remembered_by_a_run_that_goes_on() -> None:
     assert asyncio.run(bl.resume(paused, "Blue.")).stop_step == 6
 
 
-def test_a_user_who_may_be_asked_a_few_times_is_asked_no_more_often() -> None:
+def test_user_is_asked_to_continue_at_most_the_set_times() -> None:
     ask = allowing(9)
     run = play(distinct(99, None), policy=CLASSIC.vary(continues={"times": 1}), max_steps=2, ask=ask)
     assert (run.stop_step, len(ask.asked)) == (4, 1)
@@ -202,7 +202,7 @@ def test_a_user_who_may_be_asked_a_few_times_is_asked_no_more_often() -> None:
 # Turns that are reminded of, and extended by the loop.
 
 
-def test_dynamic_turns_extend_once_by_themselves_and_tell_the_model() -> None:
+def test_dynamic_turns_extend_once_and_tell_the_model() -> None:
     model = Listening(distinct(99, None))
     run = play(model, policy=bl.dynamic_turns(3, 2))
     assert (run.stop_reason, run.stop_step, run.stop.rule) == ("step_cap", 5, "max_steps(5)")
@@ -276,7 +276,7 @@ def test_calls_without_a_result_get_one_at_an_abort(where: str) -> None:
         assert [result and result.content for result in run.steps[-1].results] == expected[where]
 
 
-def test_a_call_that_was_dropped_reaches_no_model_without_a_result() -> None:
+def test_dropped_call_is_never_sent_without_a_result() -> None:
     model = Listening([{"tool_calls": [call("look", what="A")], "finish_reason": "stop"}])
     play(model, policy=bl.policies["naive"].vary(wrap_up={"summary": "model"}), stop=bl.max_steps(0) | bl.max_steps(9))
     budget = QUIET.vary(continues={"times": 1}, budgets={"batch": "cut"}, wrap_up={"summary": "model"})
@@ -286,7 +286,7 @@ def test_a_call_that_was_dropped_reaches_no_model_without_a_result() -> None:
     assert not unfinished(model.requests[-1].messages)
 
 
-def test_a_message_of_a_wrap_up_is_told_from_the_models_own_steps() -> None:
+def test_wrap_up_message_is_no_step_of_the_model() -> None:
     """A script with conditions stands where it stood, though a summary came in between."""
     items = [*distinct(2, None), {"text": "Found.", "when": {"last_result": "seen 1"}}, "Lost."]
     assert go_on(boocode(2, items)).text == "Found."
@@ -311,7 +311,7 @@ def test_a_pause_neither_loses_a_nudge_nor_repeats_it(check: Any) -> None:
     assert (run.stop_reason, spoken(run, "nudge")) == ("finished", [3])
 
 
-def test_a_nudge_that_went_with_a_broken_pattern_is_given_anew_after_a_pause() -> None:
+def test_nudge_is_sent_again_when_a_pattern_repeats_after_pause() -> None:
     guard = bl.Guard(detector=bl.detectors.RepeatStreak(), ladder=((2, "nudge"),), check="call")
     again = {"tool_calls": [call()]}
     run = play([again, again, ASK, again, again, "done"], policy=PLAIN.vary(detectors={"guards": (guard,)}))
@@ -325,7 +325,7 @@ def test_call_that_is_not_executed_moves_no_guard() -> None:
     assert spoken(go_on(run, 2), "nudge") == []
 
 
-def test_gemini_executes_after_a_pause_what_it_would_have_executed_without() -> None:
+def test_gemini_executes_the_same_calls_with_and_without_a_pause() -> None:
     same, other = {"tool_calls": [call()]}, {"tool_calls": [call(what="else")]}
     paused = go_on(play([*[same] * 5, ASK, other, "done"], policy="gemini_cli"))
     assert [step.results[0].is_error for step in paused.steps[:7] if step.results[0]] == [
@@ -346,7 +346,7 @@ def test_a_nudge_of_an_earlier_turn_is_not_given_in_a_fresh_one() -> None:
     assert spoken(go_on(play([same, same, "done"], policy=fresh)), "nudge") == []
 
 
-def test_a_rule_in_shadow_is_noted_once_however_often_a_run_goes_on() -> None:
+def test_shadow_rule_is_recorded_once_across_resumed_runs() -> None:
     run = go_on(play([ASK, ASK, ASK, "done"], policy=PLAIN, shadow=[bl.max_steps(1)]), 3)
     assert spoken(run, "shadow") == [1]
     assert [step.shadow_stops for step in run.steps] == [(), *[("max_steps(1)",)] * 3]

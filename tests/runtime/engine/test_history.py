@@ -363,7 +363,7 @@ def test_every_purpose_is_looked_at(by: Any) -> None:
     assert record.compactions
 
 
-def test_a_history_is_summed_up_as_far_as_its_latest_compaction_that_worked() -> None:
+def test_history_is_summarised_up_to_the_last_good_compaction() -> None:
     history = TurnHistory(())
     assert history.summed_up_to == 1
     history.compactions += [Compacted(4, 2, "a", 9), Compacted(6, 4, "b", 9), Compacted(8, 6, "", 9, fault="no text")]

@@ -51,14 +51,14 @@ def test_one_that_waits_already_comes_in_before_the_first_step() -> None:
     assert len(inbox) == 0
 
 
-def test_a_policy_that_keeps_messages_leaves_them_for_the_next_turn() -> None:
+def test_kept_messages_stay_in_the_inbox_for_the_next_turn() -> None:
     inbox = bl.Inbox()
     run = steered(distinct(3), 1, 2, inbox=inbox, policy=QUIET.vary(inputs={"queued": "kept"}))
     assert (run.inputs, len(inbox)) == ((), 2)
     assert came_in(play(["done"], inbox=inbox)) == [(1, "Message 1."), (1, "Message 2.")]
 
 
-def test_from_the_second_step_on_opencode_wraps_a_message_as_a_reminder() -> None:
+def test_opencode_wraps_a_message_as_reminder_from_step_two() -> None:
     inbox = bl.Inbox()
     inbox.send("At first.")
     run = steered(distinct(3), 1, inbox=inbox, policy=V1)
@@ -74,7 +74,7 @@ def test_second_run_of_an_agent_wraps_nothing_at_its_first_step() -> None:
     assert came_in(bl.run_sync(agent, "go", model=model, inbox=inbox)) == [(1, "At first.")]
 
 
-def test_a_new_message_makes_opencode_v2_count_its_steps_anew_as_a_new_turn() -> None:
+def test_new_message_starts_a_turn_and_step_count_in_opencode_v2() -> None:
     run = steered(distinct(9, None), 2, policy=V2, max_steps=3)
     assert [step.turn for step in run.steps] == [1, 1, 2, 2, 2]
     assert (run.stop_reason, run.stop_step) == ("step_cap", 3)
@@ -117,7 +117,7 @@ def test_a_message_keeps_a_loop_going_that_a_text_would_end() -> None:
     assert steered(["Done?", "Done."], 1).text == "Done?"
 
 
-def test_a_message_that_is_kept_for_the_next_turn_keeps_no_loop_going() -> None:
+def test_message_kept_for_the_next_turn_does_not_extend_the_loop() -> None:
     inbox = bl.Inbox()
     run = steered(["Done."], 1, inbox=inbox, policy=V1.vary(inputs={"queued": "kept"}))
     assert (run.stop_reason, run.n_steps, len(inbox)) == ("finished", 1, 1)
@@ -130,7 +130,7 @@ def test_at_a_boundary_that_stops_nothing_is_let_in() -> None:
     assert [message.text for message in inbox.take()] == ["Message 2."]
 
 
-def test_a_message_that_arrives_while_a_tool_runs_comes_in_after_its_result() -> None:
+def test_message_during_a_tool_call_is_added_after_its_result() -> None:
     inbox = bl.Inbox()
 
     @bl.tool

@@ -68,7 +68,7 @@ def test_a_world_changes_nothing_of_a_run_in_virtual_time(tmp_path: Path) -> Non
     assert {event.t_ms for event in run.events} == {0}
 
 
-def test_a_step_without_calls_and_a_step_that_changes_nothing_make_no_commit(tmp_path: Path) -> None:
+def test_step_without_calls_or_changes_makes_no_commit(tmp_path: Path) -> None:
     root = repository(tmp_path / "r")
     run = edited(bl.GitWorld(root), [write("x", "1"), lambda _: None])
     assert list(kept(run)) == [0, 1, 2]
@@ -85,7 +85,7 @@ def test_the_commits_of_a_run_and_of_its_branch_are_one_chain(tmp_path: Path) ->
     assert set(listed) == {facts["commit"] for facts in kept(branch).values()} | {kept(run)[2]["commit"]}
 
 
-def test_built_in_tools_and_subagents_work_in_the_folder_of_the_branch(tmp_path: Path) -> None:
+def test_tools_and_subagents_work_in_the_folder_of_the_branch(tmp_path: Path) -> None:
     root = repository(tmp_path / "r")
     read = {"tool_calls": [{"name": "read_file", "arguments": {"path": "x"}}]}
     scout = bl.Agent("scout", tools=("read_file",), model=bl.ScriptedModel([read, "Read."]))
@@ -138,7 +138,7 @@ def test_a_run_that_is_left_keeps_what_it_had(tmp_path: Path, monkeypatch: pytes
     assert list(Path(state_folder("git")).iterdir()) == []
 
 
-def test_a_branch_without_a_world_keeps_what_is_known_and_no_more(tmp_path: Path) -> None:
+def test_branch_without_a_world_keeps_only_known_snapshots(tmp_path: Path) -> None:
     root = repository(tmp_path / "r")
     run = edited(bl.GitWorld(root), EDITS)
     tools = [edit_tool([lambda _: None] * 5)]
@@ -156,7 +156,7 @@ def test_a_world_is_not_accepted_in_place_of_another_value(tmp_path: Path) -> No
         bl.run_sync(None, "go", model=bl.ScriptedModel(["Hi."]), world=wrong)
 
 
-def test_texts_and_replay_show_files_that_were_not_kept_and_no_others(tmp_path: Path) -> None:
+def test_texts_and_replay_show_only_files_that_were_not_kept(tmp_path: Path) -> None:
     root = repository(tmp_path / "r")
     run = edited(bl.GitWorld(root), [write("x", "1"), lambda root: git(root / "sub", "init", "--quiet")])
     assert "world:" not in str(run)

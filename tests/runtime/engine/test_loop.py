@@ -53,7 +53,7 @@ def test_a_limit_ends_the_run_with_a_sentinel_of_its_kind(
     assert run.messages[-1].parts == (run.sentinel,)
 
 
-def test_zero_steps_is_one_text_only_response_whose_calls_are_dropped(caplog: pytest.LogCaptureFixture) -> None:
+def test_zero_steps_request_one_text_and_drop_its_calls(caplog: pytest.LogCaptureFixture) -> None:
     model = Listening([{"text": "no", "tool_calls": [letter("A"), letter("B")]}, "never"])
     with caplog.at_level(logging.WARNING, "boolab.loop"):
         run = play(model, max_steps=0)
@@ -120,7 +120,7 @@ def test_without_an_agent_the_budget_is_that_of_a_raw_chat() -> None:
     assert bl.run_sync(None, "go", model=model, tools=[write], policy=policy).stop_step == 7
 
 
-def test_the_ceiling_stops_with_step_cap_and_names_itself_as_the_rule() -> None:
+def test_ceiling_stops_as_step_cap_and_names_itself_as_rule() -> None:
     forever = [{"tool_calls": [call("look")], "repeat": "forever"}]
     run = play(forever, max_steps=None, tool_budget=None, doom_loop=None)
     assert (run.stop_reason, run.stop_step, run.stop.rule) == ("step_cap", 200, "ceiling(200)")
@@ -140,7 +140,7 @@ def test_stop_replaces_the_limits_and_leaves_the_wrap_up() -> None:
     assert play(many, stop=bl.max_steps(10_000)).stop_reason == "finished"
 
 
-def test_a_cap_of_zero_given_as_a_rule_stops_before_the_first_response() -> None:
+def test_max_steps_zero_as_rule_stops_before_the_first_response() -> None:
     run = play(steps("A"), stop=bl.max_steps(0))
     assert (run.stop_reason, run.stop_step, run.n_steps) == ("step_cap", 0, 0)
 
@@ -190,7 +190,7 @@ def test_an_error_streak_stops_and_a_success_resets_it() -> None:
     assert (run.stop_reason, run.stop_step) == ("error_streak", 6)
 
 
-def test_a_rule_over_unknown_tokens_ends_the_run_with_an_error_that_says_so() -> None:
+def test_rule_over_unknown_tokens_ends_the_run_with_an_error() -> None:
     run = play(steps("A B"), stop=bl.max_tokens(1000))
     assert (run.stop_reason, run.stop_step) == ("error", 1)
     assert run.error is not None
@@ -198,7 +198,7 @@ def test_a_rule_over_unknown_tokens_ends_the_run_with_an_error_that_says_so() ->
     assert "tokens unknown" in run.error
 
 
-def test_an_unknown_that_does_not_decide_or_is_to_be_ignored_stops_nothing() -> None:
+def test_ignored_or_irrelevant_unknown_counter_stops_nothing() -> None:
     assert play(steps("A B"), stop=bl.max_tokens(1000, on_unknown="ignore")).stop_reason == "finished"
     assert play(steps("A B"), stop=bl.max_tokens(1000) & bl.max_steps(9)).stop_reason == "finished"
     assert play(steps("A B"), stop=bl.max_tokens(1000) | bl.max_steps(1)).stop_reason == "step_cap"
@@ -227,7 +227,7 @@ def test_a_response_that_cannot_be_parsed_is_paid_for() -> None:
     assert run.steps[0].response.usage.input_tokens == 7
 
 
-def test_calls_that_came_in_a_response_that_broke_are_logged_as_dropped(caplog: pytest.LogCaptureFixture) -> None:
+def test_calls_of_a_broken_response_are_logged_as_dropped(caplog: pytest.LogCaptureFixture) -> None:
     class Breaking:
         name = "breaking"
 
@@ -243,7 +243,7 @@ def test_calls_that_came_in_a_response_that_broke_are_logged_as_dropped(caplog: 
 
 
 @pytest.mark.parametrize("rule", [bl.max_cost(5) | bl.max_cost(3), bl.max_cost(3) | bl.max_cost(5)], ids=str)
-def test_of_two_limits_on_one_counter_the_record_holds_the_smaller(rule: bl.StopRule) -> None:
+def test_record_holds_the_smaller_of_two_limits_on_a_counter(rule: bl.StopRule) -> None:
     assert play(distinct(1), stop=rule).limits["cost"] == 3 * 10**6
 
 
@@ -253,7 +253,7 @@ def test_running_out_of_script_is_recorded_as_error() -> None:
     assert run.error == "ScriptExhausted: the script scripted holds 2 responses; response 3 was asked for"
 
 
-def test_a_model_that_returns_something_else_is_an_error_of_that_run() -> None:
+def test_model_that_returns_no_response_is_an_error_of_the_run() -> None:
     class Wrong:
         name = "wrong"
 
@@ -293,7 +293,7 @@ def test_malformed_response_is_an_error_of_its_run(response: Any, fault: str) ->
     assert all(len(make(run)) for make in (runs_df, steps_df, events_df))
 
 
-def test_concurrent_runs_of_the_same_objects_do_not_share_counters() -> None:
+def test_concurrent_runs_of_the_same_objects_share_no_counters() -> None:
     async def yielding(what: str = "") -> str:
         await asyncio.sleep(0)
         return what
@@ -310,7 +310,7 @@ def test_concurrent_runs_of_the_same_objects_do_not_share_counters() -> None:
     assert len({r.run_id for r in runs}) == 50
 
 
-def test_counters_do_not_leak_into_a_tool_that_itself_runs_an_agent() -> None:
+def test_tool_that_runs_an_agent_has_its_own_counters() -> None:
     inner_model = bl.ScriptedModel(steps("A A"))
     inner_runs: list[bl.Run] = []
 
@@ -344,7 +344,7 @@ def test_a_pause_comes_before_the_caps_next_check() -> None:
     assert (run.stop_reason, run.stop.also_fired) == ("paused", ())
 
 
-def test_a_resumed_run_is_one_of_its_own_that_names_where_it_went_on_from(tmp_path: Path) -> None:
+def test_resumed_run_has_its_own_id_and_names_its_origin(tmp_path: Path) -> None:
     first = paused_run()
     second = asyncio.run(bl.resume(first, "The first one."))
     assert len({first.run_id, second.run_id}) == 2
@@ -407,7 +407,7 @@ def test_a_pause_tool_with_bad_arguments_does_not_pause() -> None:
     assert play([{"tool_calls": [call("ask", wrong=1)]}, "done"]).stop_reason == "finished"
 
 
-def test_only_a_paused_run_can_be_resumed_and_a_missing_answer_is_named() -> None:
+def test_only_a_paused_run_resumes_and_missing_answer_is_named() -> None:
     with pytest.raises(
         bl.SettingError,
         match="only a paused run, or one that its cap stopped, can be resumed; this one ended with 'finished'",
@@ -434,7 +434,7 @@ def test_options_given_to_resume_replace_those_of_the_start() -> None:
     assert asyncio.run(bl.resume(paused_run(), "x", policy="naive")).policy == "naive"
 
 
-def test_a_resumed_runs_events_go_on_where_the_paused_run_stopped() -> None:
+def test_events_of_a_resumed_run_continue_after_the_pause() -> None:
     told: list[Event] = []
 
     async def synthesis(calls: Any, results: Any) -> str | None:
@@ -449,14 +449,14 @@ def test_a_resumed_runs_events_go_on_where_the_paused_run_stopped() -> None:
     assert done.steps[:2] == first.steps[:2]
 
 
-def test_a_paused_run_can_be_pickled_and_forgets_only_how_to_go_on() -> None:
+def test_pickled_paused_run_loses_only_its_continuation() -> None:
     first = paused_run()
     again = pickle.loads(pickle.dumps(first))  # noqa: S301 - its own
     assert again == first
     assert again.continuation is None
 
 
-def test_a_run_that_was_paused_elsewhere_is_resumed_with_agent_and_model() -> None:
+def test_run_paused_elsewhere_resumes_with_agent_and_model() -> None:
     elsewhere = replace(paused_run(), continuation=None)
     model = bl.ScriptedModel([*steps("A A A"), "the end"])
     resumed = asyncio.run(bl.resume(elsewhere, "y", agent=bl.Agent("a", tools=TOOLS, policy=QUIET), model=model))
@@ -468,7 +468,7 @@ def test_a_run_that_was_paused_elsewhere_is_resumed_with_agent_and_model() -> No
 SUMMARY = {"text": "I looked.", "usage": {"input_tokens": 50, "output_tokens": 5, "cost_usd": 0.001}}
 
 
-def test_the_model_is_asked_for_a_summary_without_tools_outside_the_cap() -> None:
+def test_summary_is_requested_without_tools_outside_the_cap() -> None:
     model = Listening(distinct(9), summary=SUMMARY)
     run = play(model, max_steps=2, policy=BOOCODE)
     requests = [(request.purpose, len(request.tools), request.index) for request in model.requests]
@@ -493,7 +493,7 @@ def test_script_without_a_summary_gives_the_static_text() -> None:
         ({"text": ""}, "the model returned no text"),
     ],
 )
-def test_a_summary_that_fails_is_noted_and_never_changes_the_stop_reason(summary: Any, fault: str) -> None:
+def test_failed_summary_is_recorded_and_keeps_the_stop_reason(summary: Any, fault: str) -> None:
     run = play(bl.ScriptedModel(distinct(9), summary=summary), max_steps=2, policy=BOOCODE)
     assert (run.stop_reason, run.n_steps) == ("step_cap", 2)
     assert run.wrap_up is not None
@@ -512,7 +512,7 @@ def test_a_malformed_summary_fails_as_the_summary_it_is() -> None:
     assert run.wrap_up.fault == "ModelError: the summary is malformed: it is a NoneType, not a Response"
 
 
-def test_the_summary_can_be_switched_to_static_or_off_and_the_sentinel_stays() -> None:
+def test_summary_can_be_static_or_none_and_the_sentinel_stays() -> None:
     model = bl.ScriptedModel(distinct(9), summary=SUMMARY)
     static = play(model, max_steps=2, policy=BOOCODE.vary(wrap_up={"summary": "static"}))
     assert static.wrap_up is not None
@@ -546,7 +546,7 @@ def test_every_limit_ends_with_a_sentinel_that_names_its_rule(rule: Any, kind: s
     assert play([item], policy=BOOCODE, stop=rule).sentinel == Sentinel(kind, words)
 
 
-def test_the_summary_is_asked_for_in_words_at_the_end_of_the_history() -> None:
+def test_summary_prompt_is_the_last_message_of_the_history() -> None:
     model = Listening(distinct(9), summary="sum")
     run = play(model, max_steps=2, policy=BOOCODE, seed=5)
     *history, prompt = model.requests[-1].messages
@@ -567,7 +567,7 @@ def test_what_came_of_a_summary_that_broke_is_paid_for() -> None:
     assert runs_df(run)["summary_tokens"].tolist() == [9]
 
 
-def test_a_rule_given_as_stop_makes_steps_0_and_the_closing_step_void() -> None:
+def test_stop_rule_disables_zero_steps_and_the_closing_step() -> None:
     assert play(steps("A B"), max_steps=0, stop=bl.max_steps(9)).n_tool_calls == 2
     run, offered = requests_of(distinct(4), max_steps=2, stop=bl.max_steps(9))
     assert (run.stop_reason, offered) == ("finished", [4] * 5)
@@ -582,7 +582,7 @@ def requests_of(items: list[Any], **options: Any) -> tuple[bl.Run, list[int]]:
     return play(model, policy="opencode_3631", **options), [len(request.tools) for request in model.requests]
 
 
-def test_3631_asks_in_words_for_a_text_in_the_last_step_and_only_there() -> None:
+def test_opencode_3631_prompts_for_a_text_in_the_last_step_only() -> None:
     model = Listening([*steps("A", None), "summary"])
     run = play(model, policy="opencode_3631", max_steps=2)
     assert [messages[-1].text for messages in model.of()] == ["go", bl.policies["opencode_3631"].last_step.prompt]
@@ -615,7 +615,7 @@ def test_3631_calls_at_the_last_step_leave_a_status_of_the_limit() -> None:
         ({"text": ""}, "Step limit reached: max_steps(2) at step 2. The work may be unfinished."),
     ],
 )
-def test_3631_any_end_without_a_plain_text_says_which_limit_was_reached(last: dict[str, Any], text: str) -> None:
+def test_opencode_3631_end_without_plain_text_names_the_limit(last: dict[str, Any], text: str) -> None:
     run, _ = requests_of([*steps("A", None), last], max_steps=2)
     assert (run.stop_reason, run.text, run.sentinel) == ("step_cap", text, STATUS)
 
@@ -635,7 +635,7 @@ def test_3631_steps_0_is_an_error_before_the_first_request() -> None:
 # naive: the failures that the loop makes visible.
 
 
-def test_naive_goes_on_after_a_text_whose_finish_reason_is_not_stop() -> None:
+def test_naive_continues_after_text_whose_reason_is_not_stop() -> None:
     run = play([{"text": "to be contin", "finish_reason": "length"}, "ued"], policy="naive")
     assert (run.stop_reason, run.n_steps, run.stop_step) == ("finished", 2, 1)
 
@@ -657,7 +657,7 @@ def all_kinds_of_runs() -> list[bl.Run]:
     ]
 
 
-def test_no_two_parts_of_a_message_share_a_number_and_step_start_is_part_0() -> None:
+def test_step_start_is_part_zero_and_part_numbers_are_unique() -> None:
     for record in all_kinds_of_runs():
         places = [(e.payload["message"], e.payload["part"]) for e in run_events(record) if "part" in e.payload]
         assert len(places) == len(set(places))
@@ -695,7 +695,7 @@ def test_the_events_told_live_are_those_derived_from_the_record() -> None:
         assert [e.payload["text"] for e in told if e.kind == "delta" and e.payload["of"] == "text"][:2] == ["a ", "b"]
 
 
-def test_a_watcher_that_fails_is_not_told_again_and_the_run_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+def test_failing_watcher_is_dropped_and_the_run_continues(caplog: pytest.LogCaptureFixture) -> None:
     told: list[Event] = []
 
     def watcher(event: Event) -> None:
@@ -726,7 +726,7 @@ def test_a_parallel_step_takes_as_long_as_its_longest_call() -> None:
     assert [r and r.duration_ms for r in run.steps[0].results] == [500, 2000, 1000]
 
 
-def test_step_starts_the_stop_and_the_end_are_logged_with_the_run_id(caplog: pytest.LogCaptureFixture) -> None:
+def test_step_starts_stop_and_end_are_logged_with_the_run_id(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "boolab.loop"):
         run = play(steps("A A A"), policy=BOOCODE)
     assert [(r.levelname, r.getMessage()) for r in caplog.records if r.name == "boolab.loop"] == [
@@ -776,7 +776,7 @@ def test_tool_phase_names_the_event_and_decides_nothing() -> None:
     assert asyncio.run(phase([{"tool_calls": [call("ask")]}])) == "paused"
 
 
-def test_next_message_id_is_the_place_of_the_next_assistant_message() -> None:
+def test_step_start_event_has_the_index_of_its_message() -> None:
     run = play(steps("A BC"))
     starts = [e.payload["message"] for e in run_events(run) if e.kind == "step_start"]
     assert starts == [1, 3, 5]

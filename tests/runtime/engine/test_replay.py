@@ -47,7 +47,7 @@ async def compared(number: int) -> list[tuple[dict[str, Any], dict[str, Any]]]:
 
 
 @pytest.mark.parametrize("first", range(0, 100, 50))
-def test_a_replay_of_what_is_on_record_stands_where_the_live_turn_stands(first: int) -> None:
+def test_replayed_turn_state_equals_the_live_turn_state(first: int) -> None:
     async def some() -> list[tuple[int, dict[str, Any], dict[str, Any]]]:
         return [(n, *pair) for n in range(first, first + 50) for pair in await compared(n)]
 

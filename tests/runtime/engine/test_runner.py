@@ -23,7 +23,7 @@ from tests.support.helpers import QUIET, TOOLS, Listening, call, distinct, look,
 AGENT = Agent("a", tools=TOOLS, policy=QUIET)
 
 
-def test_the_model_given_wins_over_the_agents_and_the_policy_over_the_agents() -> None:
+def test_given_model_and_policy_override_those_of_the_agent() -> None:
     agent = Agent("a", model=ScriptedModel(["own"]), policy="naive")
     assert run_sync(agent, "go").text == "own"
     given = run_sync(agent, "go", model=ScriptedModel(["given"]), policy="boocode")
@@ -54,7 +54,7 @@ def test_tool_names_are_resolved_among_given_and_built_in_tools() -> None:
         run_sync(Agent("a", tools=(look, "look")), "go", model=model, tools=[look])
 
 
-def test_an_agent_that_lists_no_tools_is_offered_all_that_are_given() -> None:
+def test_agent_without_a_tool_list_gets_all_given_tools() -> None:
     assert run_sync(Agent("a"), "go", model=ScriptedModel(steps("A")), tools=[look]).steps[0].results[0] is not None
 
 
@@ -120,7 +120,7 @@ def test_run_sync_inside_a_tool_of_a_run_sync_does_not_deadlock() -> None:
     assert inner(3) == "up"
 
 
-def test_an_interrupt_from_the_keyboard_stops_the_run_and_keeps_the_record() -> None:
+def test_keyboard_interrupt_stops_the_run_and_keeps_the_record() -> None:
     code = """
 import asyncio, os, signal, threading
 import boolab as bl
@@ -247,7 +247,7 @@ def test_time_goes_on_where_the_pause_left_it() -> None:
     assert done.duration_ms == 700
 
 
-def test_a_clock_that_does_not_stand_at_zero_is_read_from_where_it_stands() -> None:
+def test_time_is_counted_from_the_start_value_of_the_clock() -> None:
     done = play([{"text": "x", "latency_ms": 100}], clock=VirtualClock(5000), stop=bl.max_time(1))
     assert (done.stop_reason, done.steps[0].start_ms, done.duration_ms) == ("finished", 0, 100)
 

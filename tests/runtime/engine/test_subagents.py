@@ -65,7 +65,7 @@ def only_child(record: bl.Run) -> bl.Run:
 # What a subagent is.
 
 
-def test_the_text_of_a_finished_subagent_is_the_result_of_the_call() -> None:
+def test_text_of_a_finished_subagent_is_the_result_of_the_call() -> None:
     scout = child("scout", bl.ScriptedModel([*distinct(2, None), "In a.py."]))
     record = lead([asks("scout"), "Thanks."], bl.task_tool(scout))
     assert given(record)[1:3] == ("In a.py.", False)
@@ -122,7 +122,7 @@ def test_each_subagent_has_a_seed_of_its_own() -> None:
     assert seeds(None) == [None] * 4
 
 
-def test_a_tool_of_the_same_name_is_given_to_subagents_in_its_place() -> None:
+def test_given_tool_of_the_same_name_replaces_the_task_tool() -> None:
     @bl.tool(name="task", read_only=True)
     def other() -> str:
         """Do something else."""
@@ -144,7 +144,7 @@ def test_a_subagent_that_finished_without_a_word_is_told_of() -> None:
     assert given(record)[1:3] == ("The subagent 'scout' finished without a word.", False)
 
 
-def test_the_model_is_the_agents_own_else_the_tools_else_the_callers() -> None:
+def test_subagent_model_is_its_own_or_of_the_tool_or_the_caller() -> None:
     def named(name: str) -> bl.ScriptedModel:
         return bl.ScriptedModel(["x"], name=name)
 
@@ -169,7 +169,7 @@ def test_the_tools_are_those_that_run_would_offer(tmp_path: Path) -> None:
     assert [[spec.name for spec in request.tools] for request in model.requests] == [["read_file", "look"], ["look"]]
 
 
-def test_an_agent_and_a_model_that_call_themselves_share_no_counter() -> None:
+def test_agent_and_model_that_call_themselves_share_no_counter() -> None:
     model = bl.ScriptedModel([{"tool_calls": [call("look", what="a")]}, asks("me"), *distinct(1, None), "done"])
     me = bl.Agent("me", policy=QUIET, max_steps=4, tool_budget=4)
     record = bl.run_sync(me, "go", model=model, tools=[look, bl.task_tool(me, model=model, tools=[look], max_depth=2)])
@@ -258,7 +258,7 @@ def test_what_cannot_work_is_said_before_anything_runs(arguments: dict[str, Any]
         bl.task_tool(**arguments)
 
 
-def test_a_subagent_that_cannot_be_started_is_an_error_that_says_why() -> None:
+def test_subagent_that_cannot_start_is_an_error_with_the_reason() -> None:
     record = lead([asks("scout"), "x"], bl.task_tool(child("scout", tools=("grep",))))
     assert given(record).is_error
     assert given(record).content.startswith("The subagent 'scout' could not be started: agent 'scout' lists the tool")
@@ -431,7 +431,7 @@ def test_the_root_trips_first_and_the_others_are_noted() -> None:
 
 
 @pytest.mark.parametrize("batch", ["overshoot", "reject", "cut"])
-def test_a_budget_that_a_policy_asks_at_the_response_binds_subagents_as_well(batch: Any) -> None:
+def test_response_budget_of_a_policy_also_limits_subagents(batch: Any) -> None:
     numbers = dict.fromkeys(("read_only", "writing", "no_agent"), 3)
     policy = QUIET.vary(budgets={"batch": batch, **numbers})
     record = lead([asks("scout"), "x"], bl.task_tool(child("scout", busy(9)), budget="root"), policy=policy)
@@ -440,7 +440,7 @@ def test_a_budget_that_a_policy_asks_at_the_response_binds_subagents_as_well(bat
     assert below.stop.step == (4 if batch == "reject" else 3)
 
 
-def test_what_a_subagent_does_not_know_of_its_cost_cannot_be_charged() -> None:
+def test_unknown_subagent_tokens_cannot_be_charged_to_the_caller() -> None:
     record = lead(
         [free(asks("scout")), "x"],
         bl.task_tool(child("scout", bl.ScriptedModel(distinct(2))), budget="root"),
@@ -498,7 +498,7 @@ def test_twenty_subagents_run_side_by_side() -> None:
     assert max(most) == 20
 
 
-def test_a_subagents_time_starts_at_zero_and_passes_for_its_caller() -> None:
+def test_subagent_time_starts_at_zero_and_passes_for_its_caller() -> None:
     record = lead([{**asks("scout"), "latency_ms": 500}, "x"], bl.task_tool(child("scout", busy(2))))
     below = only_child(record)
     assert [step.start_ms for step in below.steps] == [0, 1000, 2000]
@@ -642,7 +642,7 @@ def test_frames_take_a_family() -> None:
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
-def test_a_saved_run_brings_its_family_along_and_each_comes_back_once(tmp_path: Path, suffix: str) -> None:
+def test_saved_run_includes_its_subagents_and_each_loads_once(tmp_path: Path, suffix: str) -> None:
     record = nested()
     everybody = bl.with_subagents(record)
     for runs in (record, everybody, [*reversed(everybody)], iter(everybody)):
@@ -674,7 +674,7 @@ def test_sweep_lists_subagents_after_their_parents() -> None:
 # What is told.
 
 
-def test_watchers_are_told_when_a_subagent_begins_and_ends_as_it_happens() -> None:
+def test_watchers_get_subagent_start_and_end_as_they_happen() -> None:
     told: list[Event] = []
     seen: list[list[str]] = []
 

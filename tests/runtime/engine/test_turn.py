@@ -46,7 +46,7 @@ def idle_run(**options: Any) -> bl.Run:
     return bl.run_sync(None, "go", model=bl.ScriptedModel(IDLE), tools=[*TOOLS, complete_task], **options)
 
 
-def test_a_response_without_calls_counts_live_as_it_does_in_a_counterfactual() -> None:
+def test_idle_response_counts_live_as_in_the_counterfactual() -> None:
     run = idle_run(policy="gemini_subagent")
     offline = bl.counterfactual(run, rules=bl.max_steps(2)).iloc[0]
     live = idle_run(policy="gemini_subagent", stop=bl.max_steps(2))
@@ -54,7 +54,7 @@ def test_a_response_without_calls_counts_live_as_it_does_in_a_counterfactual() -
     assert (live.stop_reason, live.stop_step) == (offline["stop_reason"], offline["stop_step"]) == ("step_cap", 2)
 
 
-def test_a_response_without_calls_at_the_cap_has_its_grace_step_all_the_same() -> None:
+def test_idle_response_at_the_cap_still_gets_its_grace_step() -> None:
     run = idle_run(policy=bl.policies["gemini_subagent"].vary(cap={"max_steps": 2}))
     assert (run.stop_reason, run.n_steps) == ("finished", 3)
     assert [event.kind for event in run.events] == ["grace"]
@@ -66,7 +66,7 @@ def test_grace_step_stops_at_one_boundary_however_it_ends() -> None:
     assert [stop[:3] for stop in stops] == [("error_streak", 1, "no call of a finishing tool")] * 2
 
 
-def test_a_grace_step_is_the_last_one_where_the_last_step_is_a_prompt_too() -> None:
+def test_grace_step_is_last_even_if_the_last_step_is_a_prompt() -> None:
     policy = PLAIN.vary(
         last_step={"action": "prompt"}, finish={"idle": "grace", "conditions": (), "tools": ("submit",)}
     )
@@ -83,7 +83,7 @@ def test_a_run_cannot_pause_in_its_grace_step_to_get_another_one() -> None:
     assert [result and result.content for result in run.steps[1].results] == [policy.last_step.refusal]
 
 
-def test_a_policy_that_continues_for_ever_with_fresh_counters_is_refused() -> None:
+def test_endless_continuation_with_fresh_counters_is_refused() -> None:
     endless: Any = {"times": None, "by": "loop"}
     with pytest.raises(bl.SettingError, match="continues.times=None never ends"):
         PLAIN.vary(cap={"max_steps": 2}, continues={**endless, "counters": "fresh"})
@@ -107,7 +107,7 @@ def test_what_a_cap_at_the_response_would_never_do_is_refused(cap: Any, beyond: 
         PLAIN.vary(cap={"max_steps": 2, **cap}, **beyond)
 
 
-def test_a_guard_at_calls_stands_after_a_resume_where_it_stood_before() -> None:
+def test_call_guard_keeps_its_state_across_a_resume() -> None:
     """Such a guard is not evaluated in a closing step: that step's call may not move it on resume either."""
     guard = bl.Guard(detector=bl.detectors.RepeatStreak(), ladder=((2, "nudge"),), check="call")
     policy = PLAIN.vary(

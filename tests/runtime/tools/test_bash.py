@@ -63,7 +63,7 @@ async def until(condition: Callable[[], object]) -> None:
             await asyncio.sleep(0.01)
 
 
-def test_a_command_gives_its_exit_code_and_all_that_it_prints_in_order() -> None:
+def test_command_result_has_exit_code_and_output_in_order() -> None:
     assert give("echo one; echo two >&2; echo three") == "exit code 0\none\ntwo\nthree\n"
     assert give("true") == "exit code 0\n"
 
@@ -96,7 +96,7 @@ def test_a_command_sees_no_variable_of_yours_but_those_named(monkeypatch: pytest
     assert "canary" not in str(seen)
 
 
-def test_a_command_has_no_input_and_none_of_the_files_that_are_open_here(tmp_path: Path) -> None:
+def test_command_has_no_input_and_no_open_files_of_boolab(tmp_path: Path) -> None:
     with (tmp_path / "open").open("w") as file:
         os.set_inheritable(file.fileno(), True)
         assert give("cat") == "exit code 0\n"
@@ -104,7 +104,7 @@ def test_a_command_has_no_input_and_none_of_the_files_that_are_open_here(tmp_pat
     assert str(tmp_path) not in seen
 
 
-def test_each_command_has_a_folder_of_its_own_that_is_gone_afterwards() -> None:
+def test_each_command_has_its_own_folder_removed_afterwards() -> None:
     text = give("pwd -P; echo $HOME; echo $TMPDIR; ls -A; ls -ld . | cut -c 1-10; echo x > file")
     code, place, home, temporary, rights = text.splitlines()
     assert (code, rights) == ("exit code 0", "drwx------")
@@ -113,7 +113,7 @@ def test_each_command_has_a_folder_of_its_own_that_is_gone_afterwards() -> None:
     assert not Path(place).exists()
 
 
-def test_a_folder_that_is_given_is_kept_from_one_command_to_the_next(tmp_path: Path) -> None:
+def test_given_folder_is_kept_between_commands(tmp_path: Path) -> None:
     bash = bash_tool(tmp_path)
     assert asyncio.run(bash("echo here > file")) == "exit code 0\n"
     assert asyncio.run(bash("cat file")) == "exit code 0\nhere\n"
@@ -130,7 +130,7 @@ def test_a_folder_that_is_gone_is_an_error_result(tmp_path: Path) -> None:
         asyncio.run(bash("true"))
 
 
-def test_a_command_that_takes_too_long_is_killed_and_what_it_said_is_kept(mark: str) -> None:
+def test_command_over_its_timeout_is_killed_and_output_is_kept(mark: str) -> None:
     assert give(f"echo begun; sleep {mark}", timeout=0.5) == "killed: it did not end within 0.5 s\nbegun\n"
     assert left(mark) == []
 
@@ -153,7 +153,7 @@ def test_the_fresh_folder_is_removed_however_a_command_ends(command: str, folder
     assert list(folders.iterdir()) == []
 
 
-def test_a_fresh_folder_with_a_thousand_folders_in_each_other_is_removed(folders: Path) -> None:
+def test_fresh_folder_with_deeply_nested_folders_is_removed(folders: Path) -> None:
     # A shell's cd walks the whole path again each time, which took a minute here.
     dig = "import os\nfor _ in range(1500): os.mkdir('d'); os.chdir('d')\nprint('deep')"
     assert give(f'{sys.executable} -c "{dig}"') == "exit code 0\ndeep\n"
@@ -175,7 +175,7 @@ def test_nothing_that_a_command_leaves_behind_goes_on(command: str, mark: str) -
     assert left(mark) == []
 
 
-def test_cancelling_kills_the_command_however_often_it_is_cancelled(mark: str) -> None:
+def test_cancelling_repeatedly_kills_the_command(mark: str) -> None:
     async def main() -> None:
         task = asyncio.create_task(bash_tool()(f"sleep {mark} & sleep {mark}"))
         await until(lambda: len(left(mark)) >= 2)
@@ -208,7 +208,7 @@ def test_a_command_that_kills_its_guard_dies_too_and_it_is_said(mark: str) -> No
 
 @pytest.mark.slow
 @linux
-def test_what_holds_the_output_and_is_out_of_reach_does_not_hold_up_the_run(mark: str) -> None:
+def test_process_out_of_reach_does_not_block_the_run(mark: str) -> None:
     said = give(f"setsid sleep {mark} & sleep 0.3; echo said; kill -9 $PPID; sleep {mark}")
     try:
         assert said.startswith("killed: the process that watches it was gone")
@@ -246,7 +246,7 @@ def test_a_file_gets_no_longer_than_it_may(tmp_path: Path) -> None:
     assert (tmp_path / "file").stat().st_size == 2**20
 
 
-def test_the_limits_on_the_cpu_and_on_core_files_are_those_of_the_system() -> None:
+def test_cpu_and_core_file_limits_are_set_in_the_system() -> None:
     assert give("ulimit -St; ulimit -Ht; ulimit -c", cpu_seconds=7).splitlines()[1:] == ["7", "8", "0"]
     assert give("ulimit -St", timeout=6.5).splitlines()[1:] == ["7"]
 
@@ -319,7 +319,7 @@ def test_the_longest_command_runs() -> None:
         ({"env": ["A"]}, "expected a mapping"),
     ],
 )
-def test_options_that_are_none_are_refused_and_values_of_variables_not_shown(options: Any, says: str) -> None:
+def test_invalid_bash_options_are_refused_without_showing_values(options: Any, says: str) -> None:
     with pytest.raises(SettingError, match=says) as caught:
         bash_tool(**options)
     assert "secret" not in str(caught.value)
@@ -339,7 +339,7 @@ def calls(*commands: str) -> bl.ScriptedModel:
     return bl.ScriptedModel([{"tool_calls": made}, "Done."])
 
 
-def test_a_run_calls_it_in_parallel_and_on_virtual_time_it_takes_none() -> None:
+def test_run_executes_commands_in_parallel_in_zero_virtual_time() -> None:
     agent = bl.Agent("coder", tools=(bash_tool(),))
     run = bl.run_sync(agent, "Go.", model=calls("sleep 0.2; echo 1", "exit 4"))
     first, second = run.steps[0].results

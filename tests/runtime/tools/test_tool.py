@@ -119,14 +119,14 @@ def add(a: int, b: int) -> int:
         ('{"a":' + "[" * 500 + "]" * 500 + "}", True, "not valid JSON: recursion limit exceeded"),
     ],
 )
-def test_bad_arguments_are_an_error_result_that_says_what_is_accepted(arguments: str, broken: bool, says: str) -> None:
+def test_bad_arguments_are_an_error_that_says_what_is_accepted(arguments: str, broken: bool, says: str) -> None:
     result = give(as_tool(add), arguments)
     assert (result.is_error, result.parse_error) == (True, broken)
     assert says in result.content
     assert result.content.endswith('Accepted: {"a": integer, "b": integer}')
 
 
-def test_an_unknown_tool_is_an_error_result_with_a_guess_and_a_list() -> None:
+def test_unknown_tool_is_an_error_with_a_guess_and_a_list() -> None:
     result = give(grep, "{}", name="grpe")
     assert result.is_error
     assert result.content == "There is no tool 'grpe'. Did you mean grep? Available: grep."
@@ -175,7 +175,7 @@ def test_what_a_tool_returns_becomes_text(value: object, text: str) -> None:
     assert give(as_tool(returning), "").content == text
 
 
-def test_several_calls_run_concurrently_and_results_come_in_call_order() -> None:
+def test_calls_run_concurrently_and_results_are_in_call_order() -> None:
     order: list[int] = []
 
     async def work(n: int) -> int:

@@ -121,7 +121,7 @@ def results(run: Run) -> list[ToolResult | None]:
     # A task that ends with a GeneratorExit closes all that awaits it, the run included; asyncio refuses the other one.
     [(spec.name, what) for spec in TOOLS for what in RAISED if spec is not in_a_task or what not in NOT_IN_A_TASK],
 )
-def test_whatever_a_tool_raises_is_its_error_result_alone_and_in_parallel(name: str, what: str) -> None:
+def test_any_tool_exception_is_its_error_result_also_in_parallel(name: str, what: str) -> None:
     alone = bl.run_sync(AGENT, "go", model=script(call(name, what=what)))
     batch = script(call(name, what=what), call("look", what="x"), call(name, what=what))
     together = bl.run_sync(AGENT, "go", model=batch)
@@ -149,7 +149,7 @@ def test_what_a_panic_said_is_in_the_result() -> None:
 
 @each_policy
 @each_tool
-def test_a_policy_that_ends_the_run_at_a_failing_tool_ends_it_at_a_panic(name: str, execution: Any) -> None:
+def test_fatal_tool_failure_policy_ends_the_run_at_a_panic(name: str, execution: Any) -> None:
     policy = QUIET.vary(execution={"tool_failures": "unexpected_fatal", "calls": execution})
     agent = replace(AGENT, policy=policy)
     run = bl.run_sync(agent, "go", model=script(call(name, what="panic"), call("look", what="x")))
@@ -199,7 +199,7 @@ def test_caller_can_catch_an_interrupt_of_a_parallel_tool() -> None:
     assert tidied == ["endless"]
 
 
-def test_an_interrupt_inside_a_run_sync_of_a_tool_comes_out_of_both() -> None:
+def test_interrupt_in_a_nested_run_sync_leaves_both_runs() -> None:
     def nested() -> str:
         """Run an agent."""
         batch = script(call("plain", what="interrupt"), call("in_a_task", what="interrupt"))
@@ -311,7 +311,7 @@ def test_interrupt_in_a_sweep_reaches_the_caller(where: str, what: str, expected
 # Others' code than tools.
 
 
-def test_a_model_or_a_score_that_panics_ends_its_run_with_a_record(tmp_path: Path) -> None:
+def test_panic_in_model_or_score_ends_the_run_with_a_record(tmp_path: Path) -> None:
     class Panicking:
         name = "panicking"
 
@@ -347,7 +347,7 @@ def test_a_summary_that_panics_does_not_change_the_end_of_a_run() -> None:
     assert run.wrap_up.fault == "Panic: no words"
 
 
-def test_a_watcher_that_panics_is_not_called_again_and_the_run_goes_on() -> None:
+def test_panicking_watcher_is_dropped_and_the_run_continues() -> None:
     told: list[str] = []
 
     def watch(event: Any) -> None:

@@ -89,7 +89,7 @@ def test_root_and_world_are_not_accepted_together(tmp_path: Path) -> None:
         bl.run_sync(None, "go", model=bl.ScriptedModel(["Hi."]), root=tmp_path, world=world)
 
 
-def test_other_repositories_in_the_folder_are_named_before_the_first_request(tmp_path: Path) -> None:
+def test_nested_repositories_are_named_before_the_first_request(tmp_path: Path) -> None:
     root = repository(tmp_path / "r")
     repository(root / "nested")
     model = bl.ScriptedModel([])
@@ -107,7 +107,7 @@ def test_a_submodule_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("where", ["new/one", "sub"])
-def test_a_repository_that_a_tool_makes_is_a_fault_and_the_run_continues(tmp_path: Path, where: str) -> None:
+def test_repository_made_by_a_tool_is_a_fault_and_run_continues(tmp_path: Path, where: str) -> None:
     root = repository(tmp_path / "r")
     git_dir = root / where
 
@@ -125,7 +125,7 @@ def test_a_repository_that_a_tool_makes_is_a_fault_and_the_run_continues(tmp_pat
         branched(run, 2, bl.GitWorld(root), edits)
 
 
-def test_ignored_files_are_counted_and_not_kept_unless_they_are_included(tmp_path: Path) -> None:
+def test_ignored_files_are_counted_and_kept_only_if_included(tmp_path: Path) -> None:
     root = repository(tmp_path / "r")
     (root / ".gitignore").write_text("build/\n*.log\n")
     for name in ("build/out/a", "x.log", "y.log"):
@@ -168,7 +168,7 @@ def test_patterns_above_the_folder_hold_in_it_and_in_a_branch(tmp_path: Path) ->
     assert [facts["changed"] for facts in kept(branch).values()] == [1, 0, 0, 1, 1]
 
 
-def test_a_large_file_is_left_out_and_recorded_and_a_branch_reports_it(tmp_path: Path) -> None:
+def test_large_file_is_left_out_recorded_and_reported_in_branch(tmp_path: Path) -> None:
     root = repository(tmp_path / "r")
     edits = [write("big", b"x" * (MIB + 1)), write("big", b"x"), write("big", b"y" * 3 * MIB)]
     run = edited(bl.GitWorld(root, max_file_mb=1), edits)
@@ -260,7 +260,7 @@ def test_a_run_without_a_world_has_no_files_to_branch_from(tmp_path: Path) -> No
         branched(run, 1, bl.GitWorld(root), [])
 
 
-def test_the_into_folder_is_removed_again_if_the_branch_cannot_begin(tmp_path: Path) -> None:
+def test_into_folder_is_removed_if_the_branch_cannot_begin(tmp_path: Path) -> None:
     root = repository(tmp_path / "r")
     run = edited(bl.GitWorld(root), [write("x")])
     world = bl.GitWorld(root, into=tmp_path / "branch")

@@ -34,7 +34,7 @@ def assert_restored(root: Path, run: bl.Run, states: list[Files]) -> None:
         assert files_after(bl.GitWorld(root), run, at) == state
 
 
-def test_renamed_binary_deleted_and_executable_files_and_links_come_back(tmp_path: Path) -> None:
+def test_renamed_binary_deleted_and_linked_files_are_restored(tmp_path: Path) -> None:
     root = repository(tmp_path / "r")
     edits: list[Edit] = [
         lambda root: (root / "a.txt").rename(root / "renamed.txt"),
@@ -144,7 +144,7 @@ def test_gitmodules_file_is_kept_and_a_link_is_a_fault(tmp_path: Path, linked: b
     assert run.stop_reason == "finished"
 
 
-def test_neither_settings_nor_attributes_nor_filters_change_a_byte(tmp_path: Path) -> None:
+def test_settings_attributes_and_filters_change_no_byte(tmp_path: Path) -> None:
     root = repository(tmp_path / "r", hostile=True)
     contents = {"x.up": b"MiXed\r\n", "y.u16": "é".encode("utf-16"), "z.txt": b"$Id$\r\nno end", "w": b"\r\n\n\r"}
     edits = [write(name, content) for name, content in contents.items()]
@@ -193,7 +193,7 @@ def test_a_repository_of_sha256_works(tmp_path: Path) -> None:
     assert_restored(root, run, [{}, *seen])
 
 
-def test_what_was_kept_survives_garbage_collection_until_it_is_forgotten(tmp_path: Path) -> None:
+def test_kept_files_survive_garbage_collection_until_forgotten(tmp_path: Path) -> None:
     root = repository(tmp_path / "r")
     seen: list[Files] = []
     run = edited(bl.GitWorld(root), [write("new", "x"), write("new", "y")], seen)

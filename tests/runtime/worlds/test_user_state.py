@@ -55,9 +55,7 @@ def test_a_dirty_index_stays_byte_for_byte(tmp_path: Path) -> None:
     assert files_after(bl.GitWorld(root), run, 2) == files_of(root)
 
 
-def test_variables_of_a_git_hook_do_not_lead_to_another_repository(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_git_hook_variables_do_not_redirect_the_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root, other = repository(tmp_path / "r"), repository(tmp_path / "other")
     before = users_own(other)
     monkeypatch.setenv("GIT_DIR", str(other / ".git"))
@@ -90,7 +88,7 @@ edited(bl.GitWorld(sys.argv[1]), [edit(number) for number in range(200)])
 
 @pytest.mark.usefixtures("_adopts_orphans")
 @pytest.mark.parametrize("seed", first(1, range(30)))
-def test_a_run_that_is_killed_leaves_a_sound_repository_and_no_lock(tmp_path: Path, state: Path, seed: int) -> None:
+def test_killed_run_leaves_a_sound_repository_and_no_lock(tmp_path: Path, state: Path, seed: int) -> None:
     chance = random.Random(seed)  # noqa: S311 - a moment
     root = repository(tmp_path / "r")
     git(root, "add", "--all")
@@ -145,7 +143,7 @@ def assert_sound(root: Path, before: Files) -> None:
 # Cancelled in mid-snapshot.
 
 
-def test_a_run_cancelled_in_mid_snapshot_has_a_record_that_can_be_used(
+def test_run_cancelled_during_a_snapshot_has_a_usable_record(
     tmp_path: Path, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = repository(tmp_path / "r")
@@ -214,7 +212,7 @@ def test_runs_in_separate_folders_of_one_repository(tmp_path: Path) -> None:
     git(root, "fsck", "--strict", "--full")
 
 
-def test_a_second_run_of_the_same_id_is_refused_and_the_first_one_continues(tmp_path: Path) -> None:
+def test_second_run_of_one_id_is_refused_and_the_first_continues(tmp_path: Path) -> None:
     world = bl.GitWorld(repository(tmp_path / "r"))
     first_one = world.keep("same", None)
     with pytest.raises(bl.errors.WorldError, match="'same' is being kept already"):

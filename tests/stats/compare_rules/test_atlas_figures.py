@@ -46,7 +46,7 @@ def test_the_75th_percentile_of_steps() -> None:
 
 
 @pytest.mark.slow
-def test_what_a_cap_saves_follows_the_length_of_failures_over_that_of_successes(atlas: list[Run]) -> None:
+def test_cap_savings_follow_the_length_ratio_of_failures(atlas: list[Run]) -> None:
     saved = same_tasks(atlas, bl.stats.smallest_cap(0.95))["saved_share"]
     means = bl.runs_df(atlas).pivot_table("n_steps", "set", "success")
     ratio = means[False] / means[True]
@@ -55,6 +55,6 @@ def test_what_a_cap_saves_follows_the_length_of_failures_over_that_of_successes(
 
 
 @pytest.mark.slow
-def test_a_repeated_action_in_intercode_sql_almost_always_comes_before_a_failure() -> None:
+def test_repeated_action_in_intercode_sql_mostly_means_failure() -> None:
     row = bl.stats.frontier(bl.load_dataset("atlas/intercode-sql"), [bl.doom_loop(3)]).frame.iloc[0]
     assert (row["successes"] - row["kept_lower"], row["saved_steps"]) == (14, 19_069)

@@ -47,7 +47,7 @@ def test_a_choice_never_sees_the_tasks_that_it_is_judged_on() -> None:
         assert (row.kept_lower, row.saved_steps) == kept_and_saved(mine, bl.max_steps(6))
 
 
-def test_held_out_figures_are_those_of_a_plain_loop_over_the_folds() -> None:
+def test_held_out_figures_equal_a_plain_loop_over_the_folds() -> None:
     def choose(train: list[Run]) -> bl.StopRule:
         needed = sorted(len(run.steps) for run in train if run.success)
         return bl.max_steps(needed[math.ceil(0.9 * len(needed)) - 1])
@@ -76,9 +76,7 @@ def test_held_out_figures_are_those_of_a_plain_loop_over_the_folds() -> None:
     ids=["smallest_cap", "percentile_cap", "best_rule"],
 )
 @pytest.mark.parametrize("kind", first(2, ["runs", "frame", "parquet", "store"]))
-def test_a_ready_chooser_gives_the_same_as_the_same_choice_called_part_by_part(
-    ready: Any, kind: str, tmp_path: Path
-) -> None:
+def test_ready_chooser_equals_the_same_choice_made_per_part(ready: Any, kind: str, tmp_path: Path) -> None:
     recorded: Any = RUNS
     if kind == "frame":
         recorded = bl.recording_df(RUNS)
@@ -122,7 +120,7 @@ def test_without_a_success_nothing_is_limited() -> None:
     assert "there is no success to keep" in str(found)
 
 
-def test_groups_are_divided_each_by_itself_and_one_with_a_single_task_is_not_held_out() -> None:
+def test_crossval_splits_each_group_and_holds_out_no_single_task() -> None:
     runs = [*random_group(2, prefix="a", model="a"), *group_of_runs([3, 5], [True, False], 2, "b", model="b")]
     found = bl.stats.crossval(runs, bl.stats.smallest_cap(0.9), by="model")
     alone = bl.stats.crossval(runs[:-2], bl.stats.smallest_cap(0.9), by="model")
@@ -131,7 +129,7 @@ def test_groups_are_divided_each_by_itself_and_one_with_a_single_task_is_not_hel
     assert any("Too few tasks to hold some out: b." in note for note in found.notes)
 
 
-def test_folds_depend_on_names_and_seed_alone_and_are_of_equal_size() -> None:
+def test_folds_depend_on_names_and_seed_and_have_equal_size() -> None:
     names = pd.Series([f"t{n}" for n in range(23)])
     folds = dict(zip(names, folds_of(names, 5, 0), strict=True))
     shuffled = names.sample(frac=1, random_state=1)

@@ -25,7 +25,7 @@ POINTS = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=1, m
 
 @cases(100)
 @given(POINTS)
-def test_the_front_is_what_comparing_each_setting_with_each_other_gives(points: list[tuple[int, int]]) -> None:
+def test_front_equals_a_pairwise_comparison_of_settings(points: list[tuple[int, int]]) -> None:
     def beaten(kept: int, saved: int) -> bool:
         return any(k >= kept and s >= saved and (k, s) != (kept, saved) for k, s in points)
 
@@ -49,7 +49,7 @@ def test_the_front_as_a_function_is_the_best_that_saves_so_much(
     assert front_at(kept, saved, np.array(levels))[0].tolist() == expected
 
 
-def test_what_settings_keep_save_and_cost_are_the_sums_of_counterfactual() -> None:
+def test_frontier_figures_equal_the_sums_of_counterfactual() -> None:
     found = bl.stats.frontier(RUNS, GRID).frame
     sums = bl.counterfactual(RUNS, grid=GRID, aggregate=True)
     both = found.merge(sums, on=["max_steps", "doom_loop"], suffixes=("", "_sum"))
@@ -85,7 +85,7 @@ def test_the_front_has_each_point_once_and_the_table_shows_it() -> None:
     }
 
 
-def test_the_band_and_the_shares_on_the_front_are_those_of_resampled_tasks() -> None:
+def test_frontier_band_and_shares_come_from_resampled_tasks() -> None:
     found = bl.stats.frontier(RUNS, {"max_steps": range(1, 20)}, confidence=0.9, seed=3)
     caps = np.arange(1, 20)
     tasks = pd.factorize(pd.Series([run.task for run in RUNS]))[0]
@@ -164,7 +164,7 @@ def test_without_a_success_there_is_no_front() -> None:
     assert len(bl.stats.frontier([], {"max_steps": [2, 5]}).frame) == 2
 
 
-def test_an_even_trade_compares_what_is_saved_with_what_the_lost_successes_took() -> None:
+def test_even_trade_compares_savings_with_cost_of_lost_successes() -> None:
     runs = group_of_runs([4, 6, 20, 30], [True, True, False, False])  # 60 steps, 30 for each success
     row = bl.stats.frontier(runs, {"max_steps": [5]}).frame.iloc[0]
     assert (row["saved_steps"], row["kept_lower"], row["steps_per_success"]) == (1 + 15 + 25, 1, 30)

@@ -28,7 +28,7 @@ NAMES = ("a", "b", "c", "d")
 
 
 @pytest.mark.parametrize("penalty", PENALTIES)
-def test_a_logistic_fit_is_where_the_penalised_likelihood_is_largest(penalty: float) -> None:
+def test_logistic_fit_maximises_the_penalised_likelihood(penalty: float) -> None:
     model = fit_logistic(VALUES, FAILED, WEIGHTS, NAMES, penalty)
     mean, scale = moments(VALUES, WEIGHTS)
     x = (VALUES - mean) / scale
@@ -42,12 +42,12 @@ def test_a_logistic_fit_is_where_the_penalised_likelihood_is_largest(penalty: fl
     assert model.log_odds(mean.tolist()) == pytest.approx(found[0], abs=1e-4)
 
 
-def test_the_more_there_is_to_learn_from_the_weaker_is_the_penalty() -> None:
+def test_penalty_is_weaker_when_features_are_informative() -> None:
     noise = np.random.default_rng(1).normal(size=VALUES.shape)
     assert penalty_of(VALUES, FAILED, WEIGHTS, TASKS) < penalty_of(noise, FAILED, WEIGHTS, TASKS)
 
 
-def test_unknown_values_count_as_the_mean_and_what_never_varies_has_no_weight() -> None:
+def test_unknown_values_count_as_mean_and_constants_weigh_zero() -> None:
     values = VALUES.copy()
     values[:, 2] = np.nan
     values[:, 3] = 7
@@ -58,7 +58,7 @@ def test_unknown_values_count_as_the_mean_and_what_never_varies_has_no_weight() 
     assert model.unknown[0] == pytest.approx(np.average(values[known, 0], weights=WEIGHTS[known]))
 
 
-def test_calibration_makes_the_mean_estimate_the_share_of_failures() -> None:
+def test_calibration_makes_mean_estimate_equal_failure_share() -> None:
     log_odds = 3 * VALUES[:, 0] - 1
     slope, intercept = calibration_of(log_odds, FAILED, WEIGHTS)
     estimate = 1 / (1 + np.exp(-(slope * log_odds + intercept)))
@@ -111,7 +111,7 @@ def test_a_fit_ranks_runs_that_fail_above_those_that_do_not(estimator: str) -> N
     assert isinstance(model, TreeModel) == (estimator == "trees")
 
 
-def test_each_run_counts_once_and_failures_count_by_what_a_stop_saves() -> None:
+def test_each_run_weighs_one_and_failures_weigh_by_savings() -> None:
     table = feature_table(labelled_runs(20), ("steps",), (), "auto", "task")
     everything = np.ones(table.n_runs, dtype=bool)
     weights, stakes = table.weights(everything), table.stakes(everything)

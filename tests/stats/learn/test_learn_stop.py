@@ -44,7 +44,7 @@ def run_of(steps: Steps, turns: list[int], run_id: str, *, success: bool = True)
 
 @cases(60)
 @given(STEPS, st.data(), st.sampled_from(["run", "turn"]))
-def test_the_scores_of_a_table_are_those_that_the_detector_counts(steps: Steps, data: Any, scope: Any) -> None:
+def test_table_scores_equal_the_counters_of_the_detector(steps: Steps, data: Any, scope: Any) -> None:
     turns = sorted(data.draw(st.lists(st.integers(1, 3), min_size=len(steps), max_size=len(steps))))
     some = [run_of(steps, turns, "a"), run_of(steps[:3], turns[:3], "b", success=False)]
     table = feature_table(some, DEFAULT, (), scope, "task")
@@ -142,7 +142,7 @@ def test_features_that_tell_matter_more_than_those_that_do_not(rule: bl.stats.Le
     assert abs(effects["calls_new_share"]) > 3 * abs(effects["idle_streak"])
 
 
-def test_the_same_runs_give_the_same_rule_and_another_seed_another(runs: list[bl.Run]) -> None:
+def test_learn_stop_repeats_for_a_seed_and_differs_for_another(runs: list[bl.Run]) -> None:
     again, other = (bl.learn_stop(runs, folds=0, seed=seed) for seed in (0, 1))
     assert bl.learn_stop(runs, folds=0) == again != other
     assert str(again) != str(other)

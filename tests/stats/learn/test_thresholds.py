@@ -19,7 +19,7 @@ def binomial(n: int, p: float, most: int) -> float:
 
 
 @given(st.integers(1, 150), st.sampled_from([0.5, 0.8, 0.9, 0.95]), st.sampled_from([0.5, 0.8, 0.9, 0.95]))
-def test_the_rank_is_the_least_that_keeps_the_share_with_the_confidence(n: int, keep: float, confidence: float) -> None:
+def test_rank_is_the_least_that_keeps_the_share_with_confidence(n: int, keep: float, confidence: float) -> None:
     rank = rank_of(n, keep, confidence)
     if rank <= n:
         assert binomial(n, keep, rank - 1) >= confidence - 1e-9
@@ -39,9 +39,7 @@ def test_for_95_percent_at_90_percent_45_tasks_are_needed() -> None:
 
 @cases(100)
 @given(st.lists(st.tuples(st.integers(0, 8), st.integers(0, 12)), min_size=1, max_size=60), st.sampled_from([0.5, 0.8]))
-def test_the_bound_on_average_is_the_least_score_with_enough_of_the_tasks(
-    successes: list[tuple[int, int]], keep: float
-) -> None:
+def test_average_bound_is_the_least_score_covering_enough_tasks(successes: list[tuple[int, int]], keep: float) -> None:
     tasks, peaks = (np.array(column) for column in zip(*successes, strict=True))
     n = len({*tasks.tolist()})
 
