@@ -35,13 +35,13 @@ class Case:
     """
 
     def __init__(self, given: dict[str, Any]) -> None:
-        from boolab.limits import catalog
+        import boolab as bl
         from boolab.limits.stop import Threshold
 
         def leaf(name: str, *arguments: Any) -> Any:  # noqa: ANN401
             if name == "max_tool_steps":
                 return Threshold("step_cap", "tool_steps", arguments[0] + 1, f"max_tool_steps({arguments[0]})")
-            return getattr(catalog, name)(*arguments)
+            return (getattr(bl, name, None) or getattr(bl.detectors, name))(*arguments)
 
         self.script = Script(given["script"])
         parts = (functools.reduce(operator.and_, (leaf(*one) for one in both)) for both in given["rule"])

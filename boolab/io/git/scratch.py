@@ -12,6 +12,7 @@ import os
 import shutil
 import stat
 import tempfile
+import time
 from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -21,6 +22,8 @@ from boolab.errors import WorldError
 
 _PREFIX: Final = "boolab-branch-"
 _LOCK: Final = ".lock"
+_PROBES: Final = 50
+_PROBE_S: Final = 0.01
 _FLAGS: Final = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
@@ -48,6 +51,11 @@ def scratch_folder(owner: str, parent: Path | None = None, *, exclusive: bool = 
             lock = _place(parent) / f"{_prefix(parent)}{name}{_LOCK}"
             folder = lock.with_name(lock.name.removesuffix(_LOCK))
             handle = _take(lock, make=True)
+            for _ in range(_PROBES):  # another process may only have looked whether it is held
+                if handle is not None:
+                    break
+                time.sleep(_PROBE_S)
+                handle = _take(lock, make=True)
             if handle is None:
                 raise HeldError(f"{str(folder)!r} is in use")
             at_end.callback(os.close, handle)

@@ -5,11 +5,13 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
 
 from boolab.errors import WorldError
+from boolab.io.git import scratch
 from boolab.io.git.scratch import remove_leftovers, scratch_folder
 from tests.support.project import ROOT
 
@@ -99,3 +101,17 @@ def test_where_no_folder_can_be_made_the_lock_is_given_back(place: Path, monkeyp
     assert list(place.iterdir()) == []
     held = [one.readlink() for one in Path("/proc/self/fd").iterdir() if os.path.lexists(one)]
     assert not [path for path in held if path.is_relative_to(place)]
+
+
+def test_folder_is_taken_once_a_probe_of_its_lock_has_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    probe = scratch._take(tmp_path / "a1.lock", make=True)
+    assert probe is not None
+    monkeypatch.setattr(time, "sleep", lambda _: os.close(probe))
+    with scratch.scratch_folder("a1", tmp_path, exclusive=True) as folder:
+        assert folder.is_dir()
+
+
+def test_folder_that_another_process_holds_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "sleep", lambda _: None)
+    with scratch.scratch_folder("a1", tmp_path, exclusive=True), pytest.raises(scratch.HeldError, match="in use"):
+        scratch.scratch_folder("a1", tmp_path, exclusive=True).__enter__()

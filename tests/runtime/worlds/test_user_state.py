@@ -151,11 +151,11 @@ def test_run_cancelled_during_a_snapshot_has_a_usable_record(
     armed, reached, cancelled = threading.Event(), threading.Event(), threading.Event()
     edits = [write("x", "1"), all_of([write("x", "2"), write("new"), lambda _: armed.set()]), write("x", "3")]
 
-    def blocking(path: str, within: int) -> BufferedReader:
+    def blocking(path: str, dir_fd: int) -> BufferedReader:
         if armed.is_set():
             reached.set()
             cancelled.wait()
-        return open_file(path, within)
+        return open_file(path, dir_fd)
 
     async def cancel() -> bl.Run:
         run = bl.run(
