@@ -69,20 +69,20 @@ def step_events(message: int, step: Step) -> Iterator[Event]:
     """The events after the start: the parts of the response, the results, dropped calls and errors."""
     start = step.start_ms or 0
     for number, part in enumerate(response_message(step.index, step.start_ms, step.response).parts):
-        time_ms = {"message": message, "part": number}
+        position = {"message": message, "part": number}
         answered = start + (step.model_ms or 0)
         # The part that is left is the `StepStart`, whose event came when the step began.
         if isinstance(part, Reasoning):
-            yield Event(answered, "reasoning", {**time_ms, "chars": chars_of(part.text)})
+            yield Event(answered, "reasoning", {**position, "chars": chars_of(part.text)})
         elif isinstance(part, Text):
-            yield Event(answered, "text", {**time_ms, "chars": chars_of(part.text)})
+            yield Event(answered, "text", {**position, "chars": chars_of(part.text)})
         elif isinstance(part, ToolCall):
-            yield Event(answered, "tool_call", {**time_ms, "call_id": part.id, "tool": part.name})
+            yield Event(answered, "tool_call", {**position, "call_id": part.id, "tool": part.name})
     end = start + (step.duration_ms or 0)
     for call in step.dropped:
         yield Event(end, "dropped", {"message": message, "call_id": call.id, "tool": call.name})
-    executed_calls = [result for result in step.results if result is not None]
-    for number, result in enumerate(executed_calls):
+    executed_results = [result for result in step.results if result is not None]
+    for number, result in enumerate(executed_results):
         payload: dict[str, Any] = {"message": message + 1, "part": number, "call_id": result.call_id}
         yield Event(end, "tool_result", payload | {"is_error": result.is_error, "chars": chars_of(result.content)})
     if step.error:

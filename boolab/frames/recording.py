@@ -11,7 +11,7 @@ from typing import Any, Final
 import pandas as pd
 
 from boolab.core.endings import turn_proxy_success
-from boolab.core.run_tree import starts_of
+from boolab.core.run_tree import starts_of, tool_calls
 from boolab.core.types import Identities, Run, Step, ToolCall, ToolResult
 from boolab.errors import SettingError
 from boolab.frames.dtypes import FLAG, FLOAT, INT, TEXT, Column, cells, well_formed
@@ -97,9 +97,7 @@ def recording_df(runs: Runs, identity: Identities = "canonical", exempt: Sequenc
         raise SettingError(msg)
     identities = exempting(identity, exempt)
     if exempt:
-        check_tools(
-            identities, (call.name for run in run_list for step in run.steps for call in step.response.tool_calls)
-        )
+        check_tools(identities, (call.name for call in tool_calls(*run_list)))
     return recording_table(run_list, identities, recorded_settings(run_list))
 
 

@@ -9,7 +9,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Final, TypeAlias, cast
 
-from boolab.core.run_tree import descendants, each_with_subagents
+from boolab.core.run_tree import descendants, each_with_subagents, tool_calls
 from boolab.core.text import count, first_of
 from boolab.core.types import REDACTED, Run, Step
 from boolab.errors import SettingError, forgot_await
@@ -245,7 +245,7 @@ def with_equal_arguments(run: Run) -> Run | None:
         >>> with_equal_arguments(run) is None
         True
     """
-    tools = {call.name for step in run.steps for call in step.response.tool_calls if call.arguments == REDACTED}
+    tools = {call.name for call in tool_calls(run) if call.arguments == REDACTED}
     return replace(run, steps=tuple(_equal_calls(step, tools) for step in run.steps)) if tools else None
 
 

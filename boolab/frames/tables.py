@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from boolab.core.endings import finish_reason
 from boolab.core.events import compactions_of, run_events
 from boolab.core.redacted import chars_of
-from boolab.core.run_tree import parent_steps
+from boolab.core.run_tree import parent_steps, tool_calls
 from boolab.core.types import MICRO, REDACTED, Run, Step, ToolCall, ToolResult
 from boolab.frames.dtypes import FLAG, FLOAT, INT, TEXT, TIME, Column, frame_of_columns, setting_dtype, well_formed
 from boolab.frames.runs import (
@@ -326,7 +326,7 @@ def turn_start(steps: Sequence[Step]) -> int | None:
 
 def tools_called(runs: Iterable[Run]) -> set[str]:
     """The names of the tools that runs call, those of calls included that were not executed."""
-    return {call.name for run in runs for step in run.steps for call in step.response.tool_calls}
+    return {call.name for call in tool_calls(*runs)}
 
 
 def _setting(name: str) -> Callable[[Run], Any]:

@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from boolab.core.run_tree import tool_calls
 from boolab.core.text import clean
 from boolab.core.types import Run
 from boolab.errors import SettingError, near
@@ -157,8 +158,5 @@ def counted_anew(setting: Setting, request: Mapping[str, Any]) -> Setting:
 
 def tools_by_calls(runs: Iterable[Run]) -> list[str]:
     """The tools that runs call most, by how often."""
-    calls: Counter[str] = Counter()
-    for run in runs:
-        for step in run.steps:
-            calls.update(call.name for call in step.response.tool_calls)
+    calls = Counter(call.name for call in tool_calls(*runs))
     return [name for name, _ in calls.most_common(MAX_TOOLS) if name]
