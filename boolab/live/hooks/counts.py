@@ -186,7 +186,7 @@ class State:
         (1, True)
     """
 
-    __slots__ = ("_compacted", "_earlier", "_pending", "_seen", "run", "step", "turn")
+    __slots__ = ("_compacted", "_doubted", "_earlier", "_pending", "_seen", "run", "step", "turn")
 
     def __init__(self) -> None:
         self.turn, self.run = Counts(), Counts()
@@ -194,6 +194,7 @@ class State:
         self._seen: dict[str, None] = {}
         self._pending: dict[str, str] = {}  # what is on record of calls whose step is not
         self._earlier: list[str] = []  # those of them that an earlier turn made
+        self._doubted: list[str] = []  # those of them that were in doubt at an earlier step
         self._compacted = False
 
     def apply(self, record: Mapping[str, Any]) -> None:
@@ -202,6 +203,7 @@ class State:
         if kind in _KINDS:
             if isinstance(call_id, str) and call_id not in self._seen:
                 self._pending[call_id] = max(self._pending.get(call_id, "asked"), str(kind), key=_KINDS.index)
+                _forget_oldest(self._pending, MAX_CALL_IDS)
         elif kind == "turn":
             self.turn = Counts(time)
             self.run.began = self.run.began or time
@@ -226,14 +228,14 @@ class State:
         statuses = [_status(call[0], self._pending.pop(call[0], None), call[5]) for call in calls]
         ids = [call[0] for call in calls]
         self._seen |= dict.fromkeys(filter(None, ids))
-        for name in [*itertools.islice(self._seen, max(0, len(self._seen) - max(MAX_CALL_IDS, len(ids))))]:
-            del self._seen[name]
-        lost_ids = set(self._pending)  # calls of a step that is not on record
+        _forget_oldest(self._seen, max(MAX_CALL_IDS, len(ids)))
+        lost_ids = set(self._pending).difference(self._doubted)  # calls of a step that is not on record
         for counts, in_doubt in ((self.turn, lost_ids.difference(self._earlier)), (self.run, lost_ids)):
             if in_doubt:
                 counts.doubt()
             counts.add([(tool, *numbers) for _, tool, *numbers, _ in calls], statuses, time)
-        self._pending, self._earlier, self._compacted = {}, [], False
+        # A step of them may still come, where two processes of Claude Code continue one session.
+        self._doubted, self._earlier, self._compacted = [*self._pending], [], False
         if not _IN_A_STEP.isdisjoint(statuses):
             self.step = ids
 
@@ -246,6 +248,7 @@ class State:
             "seen": [*self._seen],
             "pending": self._pending,
             "earlier": self._earlier,
+            "doubted": self._doubted,
             "compacted": self._compacted,
         }
 
@@ -257,13 +260,19 @@ class State:
             fields = dict(cast("Mapping[str, Any]", value))
             state.turn, state.run = Counts.of(fields["turn"]), Counts.of(fields["run"])
             state.step, state._earlier = _names(fields["step"]), _names(fields["earlier"])
-            state._seen = dict.fromkeys(_names(fields["seen"]))
+            state._doubted, state._seen = _names(fields["doubted"]), dict.fromkeys(_names(fields["seen"]))
             state._pending = {name: _KINDS[_KINDS.index(kind)] for name, kind in fields["pending"].items()}
             state._compacted = fields["compacted"] is True
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             msg = f"no state of a hook: {error}"
             raise ValueError(msg) from error
         return state
+
+
+def _forget_oldest(names: dict[str, Any], count: int) -> None:
+    """Keep the newest names only, so many of them."""
+    for name in [*itertools.islice(names, max(0, len(names) - count))]:
+        del names[name]
 
 
 def _status(call_id: str, on_record: str | None, word: str) -> str:

@@ -1,9 +1,10 @@
 """What the hook keeps: one file for each agent of each session, with a line for each event.
 
-A process adds its line with one write at the end of the file, and waits for no other: so processes at once lose
-nothing, and one that is killed in the middle leaves at most a line without its end, which is passed over. The first
-line holds the counters up to there (`boolab.live.hooks.counts`), so that no step costs more than another: once the
-lines after it are many, one process writes the file anew, with later counters and the newest lines.
+A process adds its line with one write at the end of the file: so processes at once lose nothing, and one that is killed
+in the middle leaves at most a line without its end, which is passed over. The first line holds the counters up to there
+(`boolab.live.hooks.counts`), so that no step costs more than another: once the lines after it are many, one process
+writes the file anew, with later counters and the newest lines. It holds the lock of the file meanwhile, which the
+others share: a line that was added to the old file would be lost, or come after those that its process added later.
 
 Lines hold the names of tools, the ids of calls, times, and numbers in place of arguments and results: see
 `boolab.live.hooks.claude_code`. No text of the user or of the model.
@@ -49,6 +50,8 @@ _HEADER = b'{"e":"journal","v":%d' % VERSION
 _BOUNDARY = re.compile(rb'\n\{"e":"(?:turn|step)","b":"([0-9a-f]{8})"')
 _ACTIONS = ("continue", "nudge", "stop")
 _KEEP_S = 14 * 24 * 3600
+_MAX_WAIT_S = 1.0
+"""How long a process waits for another that writes the journal anew. It takes some ms, unless it was suspended."""
 _MARKS = {"lost": 1_000_000_000, "turn": 2_000_000_000}
 """The time of the last access to a journal, in ns, in which a record of this kind is missing."""
 
@@ -115,7 +118,7 @@ def _now() -> list[int]:
 
 
 def append(path: str, record: dict[str, object]) -> None:
-    """Add a record to a journal, which is made where it is missing. It waits for no other process."""
+    """Add a record to a journal, which is made where it is missing."""
     _append(path, line_of(record))
 
 
@@ -221,13 +224,9 @@ def compact(path: str, state_after: Callable[[bytes], dict[str, object]]) -> Non
 
     Nothing happens while another process does it.
     """
-    fd = _open(path)
+    fd = open_private(path, os.O_RDWR | os.O_APPEND)
     try:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            return
-        if not _is_at(fd, path):
+        if not _lock(fd, fcntl.LOCK_EX) or not _is_at(fd, path):
             return
         data = _read_all(fd)
         starts = [match.start() for match in _BOUNDARY.finditer(data)]
@@ -236,7 +235,7 @@ def compact(path: str, state_after: Callable[[bytes], dict[str, object]]) -> Non
         end = starts[-TAIL] + 1
         header: dict[str, object] = {"e": "journal", "v": VERSION, "state": state_after(data[:end])}
         _replace(path, line_of(header) + data[end:])
-        if late := _read_all(fd):  # of processes that opened the file before
+        if late := _read_all(fd):  # of processes that waited too long, or where files have no locks
             _append(path, late)
     finally:
         os.close(fd)
@@ -320,24 +319,46 @@ def _entries(folder: str) -> list[os.DirEntry[str]]:
 
 
 def _open(path: str) -> int:
-    """Open a journal to read and to append; where it is missing, it is made with its first line."""
-    for _ in range(3):
+    """Open a journal to read and to append; where it is missing, it is made with its first line.
+
+    No process writes it anew before it is closed.
+    """
+    for _ in range(5):
         try:
             fd = open_private(path, os.O_RDWR | os.O_APPEND)
         except FileNotFoundError:
             _create(path, line_of({"e": "journal", "v": VERSION}))
             continue
-        if mark := _mark_of(os.fstat(fd)):
-            try:
-                _add(fd, line_of(boundary_of("turn") if mark == _MARKS["turn"] else {"e": "lost"}))
-                os.utime(fd)
-            except OSError:
-                os.utime(fd, ns=(mark, time.time_ns()))  # reading the file has changed it
-                os.close(fd)
-                raise
-        return fd
+        deadline = time.monotonic() + _MAX_WAIT_S
+        while not _lock(fd, fcntl.LOCK_SH) and time.monotonic() < deadline:
+            time.sleep(0.001)
+        if _is_at(fd, path):
+            _add_mark(fd)
+            return fd
+        os.close(fd)
     msg = f"{path} cannot be made"
     raise OSError(msg)
+
+
+def _lock(fd: int, kind: int) -> bool:
+    """Take the lock of a file, unless another process has it."""
+    try:
+        fcntl.flock(fd, kind | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _add_mark(fd: int) -> None:
+    """Add the record that a mark stands for. The file is closed if that fails."""
+    if mark := _mark_of(os.fstat(fd)):
+        try:
+            _add(fd, line_of(boundary_of("turn") if mark == _MARKS["turn"] else {"e": "lost"}))
+            os.utime(fd)
+        except OSError:
+            os.utime(fd, ns=(mark, time.time_ns()))  # reading the file has changed it
+            os.close(fd)
+            raise
 
 
 def _create(path: str, content: bytes) -> None:
@@ -374,14 +395,11 @@ def _write(fd: int, content: bytes) -> None:
 
 
 def _append(path: str, lines: bytes) -> None:
-    for _ in range(5):
-        fd = _open(path)
-        try:
-            _add(fd, lines)
-            if _is_at(fd, path):  # if not, the journal was written anew, maybe without these lines: twice is no harm
-                return
-        finally:
-            os.close(fd)
+    fd = _open(path)
+    try:
+        _add(fd, lines)
+    finally:
+        os.close(fd)
 
 
 def _add(fd: int, lines: bytes) -> None:

@@ -38,7 +38,10 @@ def steps_until_stop(folder: Path) -> int:
     return next((number for number in range(20) if any(step(number, folder))), 20)
 
 
-def test_lock_held_by_another_process_delays_and_loses_nothing(state: Path, tmp_path: Path) -> None:
+def test_lock_held_by_another_process_delays_and_loses_nothing(
+    state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal, "_MAX_WAIT_S", 0.001)
     assert step(-1, tmp_path) == [b""] * 3
     with (state / "sessions/s/main.jsonl").open("a") as held:
         fcntl.flock(held, fcntl.LOCK_EX)

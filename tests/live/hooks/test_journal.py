@@ -4,6 +4,7 @@ import fcntl
 import json
 import os
 import random
+import select
 import subprocess
 import sys
 import tempfile
@@ -22,6 +23,7 @@ from boolab.live.hooks.journal import (
     boundary_of,
     compact,
     journal_path,
+    line_of,
     prune,
     records,
     session_key,
@@ -57,6 +59,51 @@ def test_processes_at_once_lose_no_count() -> None:
 @pytest.mark.slow
 def test_1000_calls_by_8_processes_at_once_lose_no_count() -> None:
     count_by_processes(8, 125)
+
+
+def lines_of(agent: int, step: int) -> list[bytes]:
+    """The lines of a step with one call."""
+    name = f"{agent}-{step}"
+    kind = "failed" if step % 3 == 0 else "ran"
+    boundary = boundary_of("step", calls=[[name, "ls", step, step, step, ""]])
+    return [line_of({"e": "asked", "id": name}), line_of({"e": kind, "id": name}), line_of(boundary)]
+
+
+@given(st.lists(st.integers(1, 6), min_size=1, max_size=3), st.randoms(use_true_random=False))
+def test_calls_of_processes_at_once_count_in_any_order(steps: list[int], chance: random.Random) -> None:
+    waiting = [[line for step in range(count) for line in lines_of(agent, step)] for agent, count in enumerate(steps)]
+    lines: list[bytes] = []
+    while any(waiting):
+        lines.append(chance.choice([queue for queue in waiting if queue]).pop(0))
+    for line in chance.sample(lines, chance.randint(0, len(lines))):  # two hooks on the session keep a line twice
+        lines.insert(chance.randint(lines.index(line) + 1, len(lines)), line)
+    cut = chance.randint(0, len(lines))
+    first = line_of({"e": "journal", "v": journal.VERSION})
+    folded = line_of(
+        {"e": "journal", "v": journal.VERSION, "state": state_after(first + b"".join(lines[:cut])).as_json()}
+    )
+    state = state_after(folded + b"".join(lines[cut:]))
+    counters = state.run.place.counters
+    assert (counters["steps"], counters["tool_calls"]) == (sum(steps), sum(steps))
+
+
+def test_line_added_while_a_journal_is_rewritten_keeps_its_place(state: Path) -> None:
+    session = Session("--max-steps 100")
+    for number in range(8):
+        session.step(Did(arguments=number))
+    path, others = journal_path("s-1", None), []
+
+    def fold(data: bytes) -> dict[str, object]:
+        others.append(worker("s-1", 100, 1))  # it has to wait: the lines of its call are not in `data`
+        assert others[0].stdout is not None
+        assert not select.select([others[0].stdout], [], [], 0.5)[0]
+        return state_after(data).as_json()
+
+    compact(path, fold)
+    others[0].communicate(timeout=60)
+    kinds = [record["e"] for record in records(Journal(path).data) if record["e"] != "verdict"]
+    assert kinds[-3:] == ["asked", "ran", "step"]
+    assert stand("s-1").counted() == {"steps": 9, "tool_calls": 9}
 
 
 def kill_and_count(kills: int) -> None:
@@ -150,7 +197,10 @@ def test_a_journal_is_bounded_and_keeps_its_counts(monkeypatch: pytest.MonkeyPat
     assert sorted(file.name for file in path.parent.iterdir()) == ["key", "main.jsonl"]
 
 
-def test_lines_added_while_a_journal_is_compacted_are_kept(state: Path) -> None:
+def test_lines_of_processes_that_waited_too_long_for_the_lock_are_kept(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal, "_MAX_WAIT_S", 0.001)
     session, path = Session("--max-steps 1000"), state / "sessions/s-1/main.jsonl"
     steps_of(session, range(8))
 
@@ -164,18 +214,18 @@ def test_lines_added_while_a_journal_is_compacted_are_kept(state: Path) -> None:
     assert stand("s-1").counted()["steps"] == 11
 
 
-def test_a_line_that_goes_to_the_file_before_is_added_again(monkeypatch: pytest.MonkeyPatch, state: Path) -> None:
+def test_journal_is_not_rewritten_while_a_line_is_added(monkeypatch: pytest.MonkeyPatch, state: Path) -> None:
     session, path = Session("--max-steps 1000"), state / "sessions/s-1/main.jsonl"
     steps_of(session, range(8))
-    add, is_first = journal._add, iter([True])
+    add = journal._add
 
-    def write_anew_before(fd: int, lines: bytes) -> None:
-        if b'"e":"step"' in lines and next(is_first, False):
-            compact(str(path), lambda data: state_after(data).as_json())
+    def rewrite_first(fd: int, lines: bytes) -> None:
+        compact(str(path), lambda data: state_after(data).as_json())
         add(fd, lines)
 
-    monkeypatch.setattr(journal, "_add", write_anew_before)
+    monkeypatch.setattr(journal, "_add", rewrite_first)
     steps_of(session, range(8, 9))
+    assert b'"state"' not in path.read_bytes()
     assert stand("s-1").counted()["steps"] == 9
 
 
