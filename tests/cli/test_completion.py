@@ -26,16 +26,16 @@ def completed(line: str, folder: Path) -> list[str]:
     ("line", "words"),
     [
         ("boolab w", ["whatif", "watch"]),
-        ("boolab rep", ["report"]),
-        ("boolab whatif --max", ["--max-steps", "--max-cost"]),
-        ("boolab store ", ["ls", "show", "export", "prune"]),
+        pytest.param(*("boolab rep", ["report"]), marks=pytest.mark.slow),
+        pytest.param(*("boolab whatif --max", ["--max-steps", "--max-cost"]), marks=pytest.mark.slow),
+        pytest.param(*("boolab store ", ["ls", "show", "export", "prune"]), marks=pytest.mark.slow),
         ("boolab export claude", ["claude-code"]),
         ("boolab whatif lo", ["logs/"]),
         ("boolab whatif atlas/tau", ["atlas/tau-airline", "atlas/tau2-retail"]),
-        ("boolab bench baselines --data atlas/inter", ["atlas/intercode-bash"]),
-        ("boolab import --format claude", ["claude_code"]),
-        ("boolab audit logs --policy open", ["opencode_v2", "openhands"]),
-        ("boolab run sc", ["scout"]),
+        pytest.param(*("boolab bench baselines --data atlas/inter", ["atlas/intercode-bash"]), marks=pytest.mark.slow),
+        pytest.param(*("boolab import --format claude", ["claude_code"]), marks=pytest.mark.slow),
+        pytest.param(*("boolab audit logs --policy open", ["opencode_v2", "openhands"]), marks=pytest.mark.slow),
+        pytest.param(*("boolab run sc", ["scout"]), marks=pytest.mark.slow),
     ],
 )
 def test_commands_options_values_and_files_are_completed(line: str, words: list[str], tmp_path: Path) -> None:
