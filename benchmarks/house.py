@@ -353,6 +353,14 @@ def walks(root: Path) -> dict[str, Any]:
     return figures
 
 
+def long_test_names(root: Path, limit: int) -> Iterator[str]:
+    """Each test of a checkout whose name is longer than a limit, as a line."""
+    for folder in ("tests", "benchmarks"):
+        for module, line, name in Package(root / folder).functions():
+            if name.startswith("test_") and len(name) > limit:
+                yield f"{module}:{line}: {name} has {len(name)} characters, more than {limit}"
+
+
 def faults(package: Package, figures: Mapping[str, Any], root: Path) -> list[str]:
     """What breaks the budgets of `.ci/house.toml`, a line each."""
     rules = tomllib.loads((root / ".ci/house.toml").read_text(encoding="utf-8"))
@@ -361,6 +369,7 @@ def faults(package: Package, figures: Mapping[str, Any], root: Path) -> list[str
         for name, budget in rules["budgets"].items()
         if figures[name] > budget
     ]
+    lines += long_test_names(root, rules["tests"]["characters of a name"])
     exceptions, homes = rules["literals"], ("boolab.limits.", "boolab.harnesses.")
     literals = [(module, line) for module, line in package.limit_literals() if not module.startswith(homes)]
     lines += [

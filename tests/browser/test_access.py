@@ -130,7 +130,7 @@ def test_nothing_runs_out_of_the_window(width: int, shown: Page) -> None:
     assert shown.evaluate(WIDE) <= 0
 
 
-def test_the_tabulator_reaches_every_control_and_shows_where_it_is(shown: Page) -> None:
+def test_tab_reaches_each_control_and_shows_the_focus(shown: Page) -> None:
     shown.evaluate(DRAWN)
     wanted = shown.evaluate(NUMBERED, CONTROLS)
     shown.evaluate("() => document.activeElement?.blur()")

@@ -24,9 +24,7 @@ Look. {HOSTILE} \u202egnp.exe
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_it_shows_the_fields_what_is_wrong_and_the_limits_that_follow(
-    page_of: PageOf, tmp_path: Path, theme: str
-) -> None:
+def test_agent_editor_shows_fields_faults_and_resulting_limits(page_of: PageOf, tmp_path: Path, theme: str) -> None:
     path = tmp_path / "a.md"
     path.write_text(TEXT)
     editor = AgentEditor(path)
@@ -55,7 +53,7 @@ def test_the_diff_is_seen_without_scrolling(page_of: PageOf, tmp_path: Path) -> 
     expect(page.locator(".diff")).to_be_in_viewport(ratio=1)
 
 
-def test_what_is_not_set_names_what_applies_and_paragraphs_are_not_broken(page_of: PageOf) -> None:
+def test_unset_fields_name_the_default_and_paragraphs_stay_whole(page_of: PageOf) -> None:
     page = page_of(AgentEditor(data_path("agents") / "AGENTS.md"))
     field = {name: page.locator(f"[data-field={name}]") for name in ("policy", "tool_budget", "exempt", "prompt")}
     expect(field["policy"]).to_have_text("not set: boocode applies")

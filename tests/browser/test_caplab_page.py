@@ -64,7 +64,7 @@ def test_sliders_change_the_numbers_the_bars_and_the_table(page_of: PageOf, them
     expect(page.locator(".figure")).to_have_attribute("aria-label", re.compile("It stops 2 of 5 runs"))
 
 
-def test_a_run_that_is_cut_opens_in_replay_where_it_would_have_stopped(page_of: PageOf) -> None:
+def test_stopped_run_opens_in_replay_at_its_stop(page_of: PageOf) -> None:
     shown = lab()
     shown.setting = {"doom_loop": 4}
     page = page_of(shown)
@@ -75,7 +75,7 @@ def test_a_run_that_is_cut_opens_in_replay_where_it_would_have_stopped(page_of: 
 
 
 @pytest.mark.parametrize("width", [1080, 1280, 1600])
-def test_the_button_of_each_stopped_run_is_in_view_at_every_width(page_of: PageOf, width: int) -> None:
+def test_buttons_of_stopped_runs_are_in_view_at_every_width(page_of: PageOf, width: int) -> None:
     page = page_of(stopped_in_turns(), width=width)
     table = page.locator("section.cut .scroll").first
     expect(table.locator("th")).to_have_count(7)
@@ -94,7 +94,7 @@ def stopped_in_turns() -> CapLab:
     return shown
 
 
-def test_how_to_set_it_follows_the_setting_and_each_harness_has_its_text_to_copy(page_of: PageOf) -> None:
+def test_how_to_set_follows_the_setting_of_each_harness(page_of: PageOf) -> None:
     page = page_of(lab())
     page.locator(".boolab-cap input").press("Home")
     page.locator(".ways .others-place > summary").click()
@@ -121,7 +121,7 @@ def test_what_is_copied_is_the_text_that_is_shown(page_of: PageOf) -> None:
     assert page.evaluate("window.copied") == way.locator("pre").first.text_content()
 
 
-def test_without_a_limit_it_says_what_to_do_and_a_cap_stands_apart_from_the_names_of_curves(page_of: PageOf) -> None:
+def test_hint_shows_without_a_limit_and_labels_do_not_overlap(page_of: PageOf) -> None:
     page = page_of(lab(), width=500)
     expect(page.locator(".hint")).to_contain_text("Move a slider")
     page.locator(".boolab-cap input").press("Home")
@@ -143,7 +143,7 @@ def test_a_button_that_does_nothing_says_why(page_of: PageOf) -> None:
     expect(page.locator(".boolab-why")).to_have_text(f"{why}.")
 
 
-def test_the_slider_of_the_cap_has_the_axis_of_the_figure_and_stays_in_view(page_of: PageOf) -> None:
+def test_cap_slider_is_aligned_with_the_axis_and_stays_in_view(page_of: PageOf) -> None:
     shown = lab()
     shown.setting = {"max_steps": 4}
     page = page_of(shown, width=1280)
@@ -158,7 +158,7 @@ def test_the_slider_of_the_cap_has_the_axis_of_the_figure_and_stays_in_view(page
     expect(page.locator(".capbar .result")).to_be_visible()
 
 
-def test_a_click_on_the_track_or_in_the_figure_sets_the_cap_there(page_of: PageOf) -> None:
+def test_click_on_track_or_figure_sets_the_cap(page_of: PageOf) -> None:
     page = page_of(lab(), width=1280)
     label = page.locator(".label strong")
     for place in (".figure", ".track"):
@@ -170,7 +170,7 @@ def test_a_click_on_the_track_or_in_the_figure_sets_the_cap_there(page_of: PageO
         expect(label).to_have_text("no limit")
 
 
-def test_the_pointer_shows_a_caps_numbers_in_both_figures_and_a_click_sets_it(page_of: PageOf) -> None:
+def test_tooltip_in_both_figures_names_the_cap_that_a_click_sets(page_of: PageOf) -> None:
     page = page_of(CapLab(bl.load_dataset("atlas/tau-airline")), width=1280)
     for figure in (".figure", ".frontier"):
         page.evaluate(DRAWN)  # what is drawn again has no box in between
@@ -235,7 +235,7 @@ def test_a_page_of_one_agent_tells_where_the_others_are(page_of: PageOf) -> None
     expect(page.locator(".agents .quiet")).to_contain_text("2 more groups of runs on record: open them in a notebook")
 
 
-def test_it_opens_on_one_answer_that_title_tick_button_and_verdict_share(page_of: PageOf) -> None:
+def test_title_tick_button_and_verdict_show_the_same_cap(page_of: PageOf) -> None:
     page = page_of(CapLab(bl.load_dataset("atlas/swebench-verified")))
     expect(page.locator(".of")).to_contain_text("swe_agent, swebench-verified, 499 runs")
     expect(page.locator(".verdict")).to_contain_text("A step cap of 77 keeps 166 of 168 successes")
@@ -257,7 +257,7 @@ def test_a_few_long_runs_do_not_squeeze_the_axis(page_of: PageOf) -> None:
     expect(page.locator(".figure .caption")).to_contain_text("at the end 1 of 6 steps or more")
 
 
-def test_controls_and_the_main_figure_fit_the_first_screen_and_controls_stay(page_of: PageOf) -> None:
+def test_main_figure_fits_the_first_screen_and_controls_stay(page_of: PageOf) -> None:
     shown = CapLab(bl.load_dataset("atlas/swebench-verified"))
     shown.setting = {"max_steps": 68}
     for width, height in ((1280, 800), (880, 680)):
@@ -311,9 +311,7 @@ def tried() -> tuple[list[bl.Run], TrialResult]:
 
 
 @pytest.mark.parametrize(("theme", "width"), [("light", 1280), ("dark", 848)])
-def test_a_trial_is_a_mark_with_its_name_and_numbers_and_nothing_overlaps(
-    page_of: PageOf, theme: str, width: int
-) -> None:
+def test_trial_is_a_labelled_mark_that_overlaps_nothing(page_of: PageOf, theme: str, width: int) -> None:
     runs, found = tried()
     page = page_of(CapLab(runs, trial=found), theme, width=width)
     names = page.locator(".figure .trial text")

@@ -17,7 +17,7 @@ def two_runs() -> tuple[Run, Run]:
     return one, long_run("b", [*range(60), *range(1_000, 1_003), *range(61, 120)])
 
 
-def test_the_first_difference_is_in_view_and_equal_steps_are_folded(page_of: PageOf) -> None:
+def test_first_difference_is_in_view_and_equal_steps_are_folded(page_of: PageOf) -> None:
     shown = Compare(*two_runs()).to_html()
     for theme, width, zoom in (("light", 1080, 1), ("dark", 500, 1), ("dark", 1080, 2)):
         page = page_of(shown, theme, width=width, zoom=zoom)
@@ -72,7 +72,7 @@ def test_two_agents_are_shown_with_what_differs_in_them(page_of: PageOf) -> None
     expect(page.locator(".boolab-replay .step-number").first).to_contain_text("step 3 of 4")
 
 
-def test_only_words_that_differ_are_tinted_and_equal_calls_are_named_so(page_of: PageOf) -> None:
+def test_different_words_are_marked_and_equal_calls_are_named(page_of: PageOf) -> None:
     one = talking("a", ["I look at it now.", "Same."], [LS, OPEN])
     other = talking("b", ["I look at them now.", "Same."], [LS, LS])
     page = page_of(Compare(one, other))

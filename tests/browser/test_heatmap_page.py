@@ -14,7 +14,7 @@ def cell(page: Page, x: str, y: str) -> str:
     return f'.boolab-heatmap .cell[data-x="{x}"][data-y="{y}"]'
 
 
-def test_a_click_on_a_cell_and_one_on_a_run_end_in_replay_at_its_step(page_of: PageOf) -> None:
+def test_click_on_cell_then_run_opens_replay_at_its_step(page_of: PageOf) -> None:
     page = page_of(Heatmap(TALLY, RUNS))
     page.click(cell(page, "4", "No limit"))
     row = page.locator(".run-row", has_text="success, lost").first
@@ -34,7 +34,7 @@ def test_no_mark_is_hatched_and_an_unknown_cell_has_its_own(page_of: PageOf) -> 
     expect(page.locator(".key .swatch.unknown")).to_have_count(1)
 
 
-def test_the_readout_stands_beside_the_cell_that_is_pointed_at_and_inside_the_frame(page_of: PageOf) -> None:
+def test_readout_is_beside_the_hovered_cell_and_inside_the_frame(page_of: PageOf) -> None:
     page = page_of(Heatmap(TALLY, RUNS))
     readout, hint = page.locator(".readout"), page.locator(".hint")
     expect(readout).to_be_hidden()

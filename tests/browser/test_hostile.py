@@ -173,7 +173,7 @@ def test_where_no_script_runs_a_text_is_a_text(name: str, page_of: PageOf) -> No
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SHOWN)
-def test_an_exported_notebook_shows_the_widget_and_takes_no_text_for_markup(name: str, page_of: PageOf) -> None:
+def test_exported_notebook_takes_no_text_of_a_widget_for_markup(name: str, page_of: PageOf) -> None:
     page = page_of(exported_with(SHOWN[name]()))
     frame = page.locator("iframe[srcdoc]").content_frame
     expect(frame.locator(".boolab").first).to_contain_text("<img src=x onerror=")

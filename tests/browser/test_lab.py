@@ -128,7 +128,7 @@ def test_replay_follows_python(book: Lab) -> None:
     expect(replay.locator(".timeline").first).to_have_attribute("aria-valuenow", "7")
 
 
-def test_a_slider_of_caplab_changes_the_numbers_in_python_and_on_the_page(book: Lab) -> None:
+def test_caplab_slider_changes_numbers_in_python_and_on_the_page(book: Lab) -> None:
     lab = cell(book, "CapLab")
     figure = lab.locator(".boolab-caplab .answer")
     book.becomes("lab._search is None", True)  # till then it may open on another setting
@@ -190,7 +190,7 @@ def test_a_run_that_caplab_would_cut_opens_where_it_is_cut(book: Lab) -> None:
     assert book.ask("lab.replay.step") == 5
 
 
-def test_a_click_on_the_heat_map_and_on_a_run_ends_in_replay_where_it_stopped(book: Lab) -> None:
+def test_click_on_heatmap_then_run_opens_replay_at_its_stop(book: Lab) -> None:
     heatmap = cell(book, "Heatmap")
     heatmap.locator(".cell[data-x='8'][data-y='12']").click()
     book.becomes("heatmap.selected", {"max_steps": 8, "tool_budget": 12})
@@ -232,7 +232,7 @@ def test_a_step_of_a_comparison_opens_below_it(book: Lab) -> None:
     expect(compared.locator(".boolab-replay .step-number").first).to_contain_text(f"step {opened['step']} of")
 
 
-def test_an_agents_file_is_edited_in_its_form_and_changes_in_that_line_only(book: Lab) -> None:
+def test_agent_editor_changes_only_the_edited_line_of_the_file(book: Lab) -> None:
     form, path = cell(book, "AgentEditor"), book.folder / "AGENTS.md"
     before = path.read_bytes().splitlines(keepends=True)
     field, save = form.locator(".boolab-field-max_steps input"), form.locator("button.boolab-save")

@@ -113,7 +113,7 @@ def all_of_it_is_laid_out(shown: Locator) -> None:
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_a_widget_that_changes_out_of_view_comes_into_view_with_its_new_numbers(name: str, book: Lab) -> None:
+def test_widget_changed_out_of_view_shows_its_new_numbers(name: str, book: Lab) -> None:
     change = CHANGES[name]
     shown = cell(book, name)
     expect(shown.locator(".boolab").first).to_be_in_viewport()
@@ -127,7 +127,7 @@ def test_a_widget_that_changes_out_of_view_comes_into_view_with_its_new_numbers(
 
 
 @pytest.mark.parametrize("name", ["card", "figure"])
-def test_a_display_without_a_widget_is_whole_when_it_comes_back_into_view(name: str, book: Lab) -> None:
+def test_card_or_figure_is_whole_when_it_is_back_in_view(name: str, book: Lab) -> None:
     shown = cell(book, name)
     cell(book, "runs")
     expect(shown).not_to_be_in_viewport()

@@ -44,7 +44,7 @@ def edited() -> dict[str, Any]:
     return made
 
 
-def test_an_edit_is_a_diff_with_two_columns_of_numbers_and_its_json_on_demand(page_of: PageOf) -> None:
+def test_edit_is_a_diff_with_line_numbers_and_json_on_demand(page_of: PageOf) -> None:
     card = row(opened(page_of, edited()), 1).locator(".call")
     lines = [line.locator("td").all_text_contents() for line in card.locator(".diff tr").all()]
     assert lines == [["1", "1", " ", "def f():"], ["2", "", "\N{MINUS SIGN}", "\tpass"], ["", "2", "+", "\treturn 1"]]

@@ -143,7 +143,7 @@ def test_keys_move_the_play_head_and_all_that_follows_it(opened: Opened) -> None
         at(shown, n)
 
 
-def test_the_keys_that_open_something_close_it_too_and_escape_goes_back_one_by_one(opened: Opened) -> None:
+def test_keys_toggle_panels_and_escape_closes_one_at_a_time(opened: Opened) -> None:
     shown = opened(step=4)
     for name, place in (("?", ".help"), ("/", ".search:focus"), ("o", ".outline [aria-current]:focus")):
         press(shown, name)
@@ -170,7 +170,7 @@ def test_the_keys_that_open_something_close_it_too_and_escape_goes_back_one_by_o
     assert named <= set(" ".join(keys).split())
 
 
-def test_the_chosen_step_stays_where_it_is_when_the_width_changes(page_of: PageOf) -> None:
+def test_current_step_keeps_its_place_when_the_width_changes(page_of: PageOf) -> None:
     text = "This is a long sentence about what comes next, which wraps in a narrow window. " * 3
     parts: list[Any] = [{"text": text, "tool_calls": [call("bash", command=f"ls {n}")]} for n in range(40)]
     model = bl.ScriptedModel([*parts, "Done."], tools={"bash": "a.py"})
@@ -201,7 +201,7 @@ def test_calls_without_texts_on_record_are_a_line_each(page_of: PageOf) -> None:
     expect(shown.locator("body")).not_to_contain_text("<redacted")
 
 
-def test_no_key_that_is_typed_in_it_is_a_shortcut_of_the_notebook(opened: Opened) -> None:
+def test_keys_typed_in_replay_are_no_shortcuts_of_the_notebook(opened: Opened) -> None:
     shown = opened(step=2)
     shown.evaluate("window.heard = []; document.addEventListener('keydown', (event) => window.heard.push(event.key))")
     press(shown, "d", "d", "x", "ArrowRight", "e", "Control+s")
@@ -263,7 +263,7 @@ def test_long_results_are_folded_and_unfold_whole(opened: Opened) -> None:
     expect(first.locator(".result")).not_to_contain_text("thing_7")
 
 
-def test_the_transcript_has_all_steps_with_the_limits_between_them(opened: Opened) -> None:
+def test_transcript_has_all_steps_with_limits_between_them(opened: Opened) -> None:
     shown = opened(height=2400)
     order = shown.locator(".transcript .row").evaluate_all(
         "(rows) => rows.map((one) => one.dataset.step ?? one.querySelector('b').textContent)"
@@ -280,7 +280,7 @@ def test_the_transcript_has_all_steps_with_the_limits_between_them(opened: Opene
     at(shown, 6)
 
 
-def test_a_view_that_leaves_the_page_for_a_while_comes_back_at_its_step(opened: Opened) -> None:
+def test_view_that_is_removed_and_added_again_keeps_its_step(opened: Opened) -> None:
     shown = opened(step=2, width=1280, height=700)
     shown.evaluate("""async () => {
       const frame = () => new Promise(requestAnimationFrame);
@@ -378,7 +378,7 @@ def test_the_link_and_the_code_of_a_step_can_be_copied(opened: Opened) -> None:
     expect(shown.locator(".as-code")).to_be_hidden()
 
 
-def test_the_code_that_is_copied_opens_the_run_at_the_step_anywhere(page_of: PageOf) -> None:
+def test_copied_code_opens_the_run_at_the_step(page_of: PageOf) -> None:
     run = bl.load_runs(ROOT / "datasets/runs")[7]
     shown = page_of(bl.Replay(run, step=2))
     shown.context.grant_permissions(["clipboard-read", "clipboard-write"])
@@ -405,7 +405,7 @@ def test_gauges_follow_the_counters_at_each_boundary(opened: Opened, data: dict[
     expect(shown.get_by_role("meter", name="steps")).to_have_attribute("aria-valuetext", f"{STOP} of {limit:,}")
 
 
-def test_a_mark_leads_to_the_step_at_which_its_rule_would_have_stopped(opened: Opened) -> None:
+def test_mark_leads_to_the_step_at_which_its_rule_stops(opened: Opened) -> None:
     shown = opened()
     shown.locator(".would [data-policy=strict]").click()
     at(shown, 6)
@@ -438,7 +438,7 @@ def test_a_turn_narrows_all_to_itself_until_all_turns_are_wanted(opened: Opened)
     at(shown, 1)
 
 
-def test_a_page_that_opens_at_a_late_step_has_no_gap_in_its_outline(page_of: PageOf) -> None:
+def test_page_opened_at_a_late_step_has_no_gap_in_its_outline(page_of: PageOf) -> None:
     run = next(one for one in bl.load_runs(ROOT / "datasets/runs") if one.run_id == "coder-044")
     policies = ["boocode", "openhands", "gemini_cli", "claude_code"]
     shown = page_of(bl.Replay(run, step=38, policies=policies), width=1600, height=1000)
@@ -527,7 +527,7 @@ def test_a_subagent_is_opened_from_its_call_and_leads_back(opened: Opened) -> No
     expect(shown.locator(".level")).to_have_count(1)
 
 
-def test_a_subagent_has_a_summary_at_its_call_and_a_line_in_the_outline(opened: Opened) -> None:
+def test_subagent_has_a_summary_at_its_call_and_an_outline_line(opened: Opened) -> None:
     shown = opened(step=4)
     expect(row(shown, 4).locator(".call .subagent")).to_contain_text(
         "scout Which tests use it?○ finished · 2 steps, 1 call"
@@ -539,7 +539,7 @@ def test_a_subagent_has_a_summary_at_its_call_and_a_line_in_the_outline(opened: 
     expect(shown.locator(".level").last.locator("h3")).to_have_text("Which tests use it?")
 
 
-def test_a_subagent_whose_call_is_not_known_stands_between_the_steps(opened: Opened) -> None:
+def test_subagent_without_a_known_call_is_between_the_steps(opened: Opened) -> None:
     run = played()
     lost = replace(run.subagents[0], run_id="lost", task="Look elsewhere")
     shown = opened(replay_data(replace(run, subagents=(*run.subagents, lost)), []), step=STOP)
@@ -642,7 +642,7 @@ globalThis.ends = ["left", "right"].map((id) => render({model, el: document.getE
 """
 
 
-def test_two_views_of_one_model_keep_step_and_leave_nothing_behind(page_of: PageOf, data: dict[str, Any]) -> None:
+def test_two_views_of_a_model_stay_in_sync_and_clean_up(page_of: PageOf, data: dict[str, Any]) -> None:
     packed_data = json.dumps(base64.b64encode(packed(data)).decode())
     source = module_of("replay").rstrip().removesuffix("export default { render };")
     shown = page_of(

@@ -38,7 +38,7 @@ def bottom(place: Locator) -> float:
 
 @pytest.mark.parametrize(("width", "height"), SIZES)
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_the_answer_the_table_and_the_chart_are_on_the_first_screen(
+def test_answer_table_and_chart_are_on_the_first_screen(
     page_of: PageOf, several: str, theme: str, width: int, height: int
 ) -> None:
     page = page_of(several, theme, width=width, height=height)
@@ -81,7 +81,7 @@ def test_a_count_opens_the_list_of_the_runs_behind_it(page_of: PageOf, one: str)
     assert int(count) == int(of[2]) - int(of[1].partition("-")[0])
 
 
-def test_the_menu_shows_the_settings_of_one_agent_and_the_button_copies_them(page_of: PageOf, several: str) -> None:
+def test_menu_shows_the_settings_of_an_agent_and_copies_them(page_of: PageOf, several: str) -> None:
     page = page_of(several, width=1280)
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     menu = page.get_by_role("combobox", name="Whose limits")
@@ -99,7 +99,7 @@ def test_the_menu_shows_the_settings_of_one_agent_and_the_button_copies_them(pag
     expect(shown.locator(".copy button").first).to_have_text(re.compile("Copied|Press Ctrl"))
 
 
-def test_caplab_is_drawn_when_it_is_opened_and_its_runs_open_in_replay(page_of: PageOf, one: str) -> None:
+def test_caplab_is_drawn_once_opened_and_its_runs_open_in_replay(page_of: PageOf, one: str) -> None:
     page = page_of(one, width=1280)
     assert page.locator("iframe").count() == 0
     page.locator("details.frame > summary").press("Enter")
@@ -117,9 +117,7 @@ def test_caplab_is_drawn_when_it_is_opened_and_its_runs_open_in_replay(page_of: 
     assert abs(page.locator("iframe").evaluate("e => e.clientHeight") - inner) <= 2, "nothing scrolls in it"
 
 
-def test_paper_has_the_answer_first_and_leaves_out_what_is_closed(
-    page_of: PageOf, several: str, tmp_path: Path
-) -> None:
+def test_print_has_the_answer_first_and_omits_closed_parts(page_of: PageOf, several: str, tmp_path: Path) -> None:
     page = page_of(several)
     page.locator("#words > summary").click()
     page.emulate_media(media="print")

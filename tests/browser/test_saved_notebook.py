@@ -28,7 +28,7 @@ WIDGETS: Final = {1: "replay", 2: "caplab", 3: "heatmap", 4: "compare", 5: "swee
 ERROR: Final = "Error displaying widget"
 
 
-def test_a_saved_notebook_shows_the_pages_of_its_widgets_without_a_kernel(lab: Lab) -> None:
+def test_saved_notebook_shows_its_widgets_without_a_kernel(lab: Lab) -> None:
     path = lab.write("saved.ipynb", CELLS)
     lab.open(path)
     lab.run_all()
@@ -89,9 +89,7 @@ def test_a_link_to_a_step_opens_the_saved_view_there(lab: Lab) -> None:
 
 
 @pytest.mark.parametrize("scripts", [True, False])
-def test_a_saved_view_where_no_script_runs_names_the_reason_instead_of_an_empty_frame(
-    page_of: PageOf, *, scripts: bool
-) -> None:
+def test_saved_view_without_scripts_explains_the_missing_frame(page_of: PageOf, *, scripts: bool) -> None:
     shown = page_of(f"<!doctype html>{saved_view('Replay', '<p>one run</p>')}", javascript=scripts)
     expect(shown.get_by_text("No script runs here")).to_be_visible(visible=not scripts)
     expect(shown.locator("iframe")).to_be_visible(visible=scripts)

@@ -69,7 +69,7 @@ def test_rows_are_sorted_and_filtered_and_lead_to_their_runs(page_of: PageOf) ->
     assert runs.count() == 0
 
 
-def test_a_click_on_a_setting_lists_its_runs_and_one_on_a_run_opens_its_replay(page_of: PageOf) -> None:
+def test_click_on_setting_lists_runs_and_on_run_opens_replay(page_of: PageOf) -> None:
     page = page_of(page_with("SweepView"), height=500)
     setting = page.locator("tr.setting").nth(2)
     setting.locator("td.number").first.click()
@@ -86,7 +86,7 @@ def test_a_click_on_a_setting_lists_its_runs_and_one_on_a_run_opens_its_replay(p
     expect(page.locator("footer")).to_contain_text("This page holds the steps of 4 runs")
 
 
-def test_all_runs_of_a_setting_can_be_reached_by_task_and_outcome(page_of: PageOf) -> None:
+def test_all_runs_of_a_setting_are_listed_by_task_and_outcome(page_of: PageOf) -> None:
     view = SweepView()
     view.begin(Begun(30, {"grid": {"max_steps": [5]}}))
     for n in range(30):
@@ -108,7 +108,7 @@ def test_all_runs_of_a_setting_can_be_reached_by_task_and_outcome(page_of: PageO
     expect(more).to_be_hidden()
 
 
-def test_a_sweep_that_is_done_begins_with_its_verdict_and_folds_equal_settings(page_of: PageOf) -> None:
+def test_finished_sweep_shows_verdict_and_folds_equal_settings(page_of: PageOf) -> None:
     view = SweepView()
     view.begin(Begun(4, {"grid": {"max_steps": [3, 6], "doom_loop": [2, None]}}))
     for cap, loop in product((3, 6), (2, None)):

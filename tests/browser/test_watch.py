@@ -43,7 +43,7 @@ def test_a_watch_sees(body: str, complaint: str, chromium: Browser, tmp_path: Pa
     assert any(one.startswith(complaint) for one in watch.seen), watch.seen
 
 
-def test_a_missing_browser_is_skipped_with_a_way_to_get_it_and_fails_where_all_must_be_tested(
+def test_missing_browser_skips_with_advice_and_fails_in_ci(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("BOOLAB_CHROMIUM", "/nowhere/chromium")
@@ -55,9 +55,7 @@ def test_a_missing_browser_is_skipped_with_a_way_to_get_it_and_fails_where_all_m
         needed_program()
 
 
-def test_a_browser_is_found_by_any_of_its_names_and_by_the_environment(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_browser_is_found_by_each_name_and_by_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     other = tmp_path / "google-chrome"
     shutil.copy(sys.executable, other)
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -68,7 +66,7 @@ def test_a_browser_is_found_by_any_of_its_names_and_by_the_environment(
 
 
 @pytest.mark.skipif(not (ROOT / ".ci").exists(), reason="a source distribution sets up no checkout")
-def test_make_test_says_in_one_line_what_to_do_where_it_cannot_install_a_browser(tmp_path: Path) -> None:
+def test_make_test_explains_a_missing_browser_in_one_line(tmp_path: Path) -> None:
     """With nothing on the path but a shell's own tools, there is no browser and no apt."""
     for name in ("sh", "id"):
         (tmp_path / name).symlink_to(shutil.which(name) or "")

@@ -149,7 +149,7 @@ def test_every_run_has_a_label_a_model_and_a_step(atlas: dict[str, list[Run]]) -
 
 
 @pytest.mark.slow
-def test_a_task_belongs_to_one_set_and_has_several_runs_where_models_share_it(atlas: dict[str, list[Run]]) -> None:
+def test_task_is_in_one_set_and_has_runs_of_several_models(atlas: dict[str, list[Run]]) -> None:
     tasks = {name: {run.task for run in runs} for name, runs in atlas.items()}
     assert all(task.startswith(f"{name}/") for name, some in tasks.items() for task in some)
     counts = {name: len(some) for name, some in tasks.items()}
@@ -183,7 +183,7 @@ def test_limits_and_stop_reasons_are_those_of_the_harnesses(atlas: dict[str, lis
 
 
 @pytest.mark.slow
-def test_the_limit_on_turns_stopped_more_than_those_that_failed_after_ten_steps(atlas: dict[str, list[Run]]) -> None:
+def test_turn_limit_stops_are_not_all_failures_of_ten_steps(atlas: dict[str, list[Run]]) -> None:
     """Others counted failures of ten steps as cut.
 
     Some of these submitted by themselves in the tenth turn; and some that the harness submitted for were right.
@@ -196,7 +196,7 @@ def test_the_limit_on_turns_stopped_more_than_those_that_failed_after_ten_steps(
 
 
 @pytest.mark.slow
-def test_three_equal_actions_in_a_row_are_nearly_always_in_a_failure(
+def test_three_equal_actions_in_a_row_are_nearly_always_failures(
     lines: dict[str, list[Plain]], atlas: dict[str, list[Run]]
 ) -> None:
     alarms = [(run, place) for run in lines["intercode-sql"] if (place := third_in_a_row(run.actions)) is not None]
@@ -257,7 +257,7 @@ def test_failures_are_as_many_times_as_long_as_the_readme_has_it(
 
 
 @pytest.mark.slow
-def test_the_75th_percentile_of_steps_as_a_cap_loses_an_eighth_of_the_successes(
+def test_cap_at_75th_percentile_loses_an_eighth_of_successes(
     lines: dict[str, list[Plain]], atlas: dict[str, list[Run]]
 ) -> None:
     runs = lines["swebench-verified"]

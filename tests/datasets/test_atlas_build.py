@@ -104,7 +104,7 @@ def test_a_missing_clone_and_a_missing_commit_are_named(clones: Path) -> None:
         BUILD.Clone.of(clones, "intercode").tree("0" * 40)
 
 
-def test_files_beside_the_logs_go_where_the_reader_looks_for_them(clones: Path) -> None:
+def test_files_beside_logs_are_put_where_the_reader_looks(clones: Path) -> None:
     clone = clones / "intercode"
     log = {"trajectory": [{"action": "submit", "observation": "", "response": "x"}], "history": [], "info": {}}
     for name, value in {"logs/a/a.traj": log, "eval/a/report.json": {"a": {"resolved": True}}}.items():

@@ -17,6 +17,6 @@ def test_names_that_differ_are_shortened_so_that_they_differ(names: list[str], m
     assert all(len(text) <= most for text in shown.values())
 
 
-def test_names_that_are_short_or_differ_at_their_ends_stay_as_they_were() -> None:
+def test_short_names_and_names_with_different_ends_stay_distinct() -> None:
     one, other = f"one {'x' * 60} first", f"two {'x' * 60} second"
     assert shorten_apart(["short", one, other], 12) == {"short": "short", one: "one xx…first", other: "two xx…econd"}

@@ -101,7 +101,7 @@ def test_what_is_a_fault_and_what_is_none(act: Callable[[], None], fault: str) -
     assert hold(act, 1).fault == fault
 
 
-def test_an_input_that_takes_too_long_is_a_fault_whoever_catches_errors(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_input_is_a_fault_even_if_errors_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(contract, "SECONDS", 0.05)
     assert hold(_swallow, 1).fault == "TooSlowError: not done after 0.05 s of CPU time"
 

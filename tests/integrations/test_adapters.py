@@ -35,7 +35,7 @@ def test_an_adapter_without_its_package_says_what_to_install(name: str) -> None:
         getattr(adapter, function)(bl.max_steps(3))
 
 
-def test_what_the_packages_did_with_scripts_agrees_with_the_counterfactual(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scripted_runs_of_packages_agree_with_counterfactual(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(monitors, "cases", made_cases)
     kept = read_kept()
     assert list(kept) == list(ADAPTERS)
@@ -43,7 +43,7 @@ def test_what_the_packages_did_with_scripts_agrees_with_the_counterfactual(monke
 
 
 @pytest.mark.slow
-def test_what_the_packages_did_agrees_with_the_counterfactual_and_with_the_page() -> None:
+def test_runs_of_packages_agree_with_counterfactual_and_page() -> None:
     kept = read_kept()
     for name, adapter in ADAPTERS.items():
         assert {*kept[name]["found"]} | {*adapter.skips} == {case.name for case in cases()}
@@ -69,7 +69,7 @@ def test_a_package_that_does_something_else_differs(field: str, value: Any, monk
     assert [*differences(kept)] == [("openai-agents", "3 steps")]
 
 
-def test_the_first_stop_of_a_run_is_reported_once_and_a_stop_has_the_reason_for_the_user() -> None:
+def test_first_stop_is_reported_once_with_a_reason_for_the_user() -> None:
     reported: list[Any] = []
     run = MonitoredRun(bl.max_steps(2), "shadow", on_stop=reported.append)
     verdicts = [run.after(LOOK, ["x"]) for _ in range(3)]

@@ -19,7 +19,7 @@ def test_nothing_is_left_of_many_runs_at_once() -> None:
 
 
 @pytest.mark.alone
-def test_a_mixed_sweep_that_is_cancelled_at_random_moments_ends_with_each_cell_once(tmp_path: Path) -> None:
+def test_mixed_sweep_cancelled_at_random_has_each_cell_once(tmp_path: Path) -> None:
     out = Mixed(tmp_path, seconds=2, seed=1, repeats=1, calm_s=0.5).play()
     assert out.cancelled
     assert out.cells >= 50

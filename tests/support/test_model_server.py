@@ -43,7 +43,7 @@ def test_a_reset_reaches_the_client_as_one(before: list[Act]) -> None:
             all_of(client)
 
 
-def test_it_notices_that_the_client_went_while_it_was_answering_and_only_then() -> None:
+def test_model_server_notices_a_client_that_leaves_mid_answer() -> None:
     answers: list[list[Act]] = [whole({}), [head(), Forever(b"x")]]
     with ModelServer(*answers) as server:
         with connected(server.port) as client:

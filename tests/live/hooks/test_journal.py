@@ -197,9 +197,7 @@ def test_a_journal_is_bounded_and_keeps_its_counts(monkeypatch: pytest.MonkeyPat
     assert sorted(file.name for file in path.parent.iterdir()) == ["key", "main.jsonl"]
 
 
-def test_lines_of_processes_that_waited_too_long_for_the_lock_are_kept(
-    state: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lines_of_processes_that_gave_up_on_the_lock_are_kept(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journal, "_MAX_WAIT_S", 0.001)
     session, path = Session("--max-steps 1000"), state / "sessions/s-1/main.jsonl"
     steps_of(session, range(8))
