@@ -22,7 +22,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
 from benchmarks.peers.adapters.bare import bare, plain_add
-from boolab.core.types import Response, Run, ToolCall, ToolResult, Usage
+from boolab.core.run import Run
+from boolab.core.types import Response, ToolCall, ToolResult, Usage
 from boolab.harnesses.policy import Policy
 from boolab.harnesses.presets import policies
 from boolab.limits.catalog import doom_loop, error_streak

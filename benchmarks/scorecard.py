@@ -25,7 +25,7 @@ from typing import Any
 
 import boolab as bl
 from boolab import detectors
-from boolab.core.types import Run
+from boolab.core.run import Run
 from boolab.limits.stop import StopRule
 
 RUNS, STEPS = 22_472, 493_630

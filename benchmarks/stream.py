@@ -27,7 +27,7 @@ import httpx
 from httpx_sse import aconnect_sse
 
 from boolab.core.clock import WallClock
-from boolab.core.types import Message, Text
+from boolab.core.messages import Message, Text
 from boolab.limits.catalog import max_steps
 from boolab.runtime.engine.runner import start
 from boolab.runtime.models.base import Request

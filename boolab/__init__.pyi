@@ -3,7 +3,7 @@
 from boolab import errors as errors
 from boolab import plots as plots
 from boolab import stats as stats
-from boolab.core.types import Run as Run
+from boolab.core.run import Run as Run
 from boolab.core.types import Step as Step
 from boolab.errors import BoolabError as BoolabError
 from boolab.errors import SettingError as SettingError

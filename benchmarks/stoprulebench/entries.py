@@ -15,7 +15,7 @@ import numpy as np
 from benchmarks.stoprulebench.first_stops import NEVER, RuleTables, Scoped, Setting, Stops
 from benchmarks.stoprulebench.recordings import Floats, Recordings
 from benchmarks.stoprulebench.tracks import Part, Track
-from boolab.core.types import Run
+from boolab.core.run import Run
 from boolab.errors import SettingError
 from boolab.limits.function_rule import Prefix, StopFunction
 from boolab.limits.stop import StopRule, Threshold

@@ -16,7 +16,7 @@ from typing import Final, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from boolab.core.types import Run
+from boolab.core.run import Run
 from boolab.limits.detector import Detector
 from boolab.limits.stop import AllOf, AnyOf, StopRule, Threshold
 from boolab.whatif.first_crossing import Places

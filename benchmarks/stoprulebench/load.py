@@ -21,8 +21,8 @@ from benchmarks.stoprulebench.learned import LearnedEntry
 from benchmarks.stoprulebench.recordings import SET, Recordings, hashed, recordings_of
 from benchmarks.stoprulebench.rule_file import read_rules
 from benchmarks.stoprulebench.stop_list import read_stops
+from boolab.core.run import Run
 from boolab.core.text import shorten
-from boolab.core.types import Run
 from boolab.errors import SettingError, near
 from boolab.frames.labels import label, labels_of
 from boolab.io.files import user_path

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.stoprulebench.splits import Splits, splits
+from boolab.core.run import Run
 from boolab.core.text import count
-from boolab.core.types import Run
 from boolab.errors import SettingError
 from boolab.io.files import open_file
 from boolab.whatif.step_table import Flags, Ints

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from boolab.cli.help import Command
 from boolab.core.commands import runnable
+from boolab.core.run import Run
 from boolab.core.text import count
-from boolab.core.types import Run
 from boolab.display.text import wrapped
 from boolab.errors import SettingError
 from boolab.frames.tables import runs_df

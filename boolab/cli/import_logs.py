@@ -16,8 +16,8 @@ from typing import Any, Final
 
 from boolab.cli.arguments import FORMAT, LOGS, NEWEST, add_window, place_to_write, since_time, written
 from boolab.cli.help import Command
+from boolab.core.run import Run
 from boolab.core.text import clean, count
-from boolab.core.types import Run
 from boolab.display.numbers import size
 from boolab.display.text import aligned
 from boolab.errors import ReadWarning, SettingError

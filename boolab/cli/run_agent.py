@@ -25,8 +25,8 @@ from urllib.parse import urlsplit
 
 from boolab.cli.run_view import Guarded, Opening, View, view_of
 from boolab.cli.terminal import ERASE_BELOW, is_terminal
+from boolab.core.run import Run
 from boolab.core.text import flat
-from boolab.core.types import Run
 from boolab.errors import AgentFileError, BoolabError, SettingError, near
 from boolab.harnesses.presets import get_policy
 from boolab.io.files import user_path

@@ -16,8 +16,9 @@ from typing import Final, NamedTuple, TextIO
 
 from boolab.cli.terminal import Sheet, is_terminal
 from boolab.core.events import DURING_STEP
+from boolab.core.run import Run, stop_place
 from boolab.core.text import count, flat, printable
-from boolab.core.types import Event, Run, Step, Usage, stop_place
+from boolab.core.types import Event, Step, Usage
 from boolab.display.numbers import duration
 from boolab.display.transcript import ending, folded, happenings, limit_in_words, result_in_words, usage
 from boolab.errors import program

@@ -9,8 +9,8 @@ from typing import Final
 
 from boolab.cli.arguments import agrees, positive
 from boolab.cli.help import Command, add_command
+from boolab.core.run import Run
 from boolab.core.text import clip, count, flat
-from boolab.core.types import Run
 from boolab.display.numbers import size
 from boolab.display.text import aligned
 from boolab.errors import SettingError

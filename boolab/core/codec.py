@@ -16,7 +16,9 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar, Union, get_args, get
 
 from pydantic_core import PydanticSerializationError, to_json
 
-from boolab.core.types import IDENTITIES, JSON, Reasoning, Run, Sentinel, StepStart, Text, ToolCall, ToolResult
+from boolab.core.messages import Reasoning, Sentinel, StepStart, Text
+from boolab.core.run import Run
+from boolab.core.types import IDENTITIES, JSON, ToolCall, ToolResult
 from boolab.errors import SettingError
 
 _Kind = TypeVar("_Kind")

@@ -7,8 +7,9 @@ from itertools import islice
 from typing import Final, Generic, TypeVar, overload
 from weakref import WeakKeyDictionary
 
+from boolab.core.messages import Message, Reasoning, Sentinel, Text
 from boolab.core.text import count
-from boolab.core.types import Message, Reasoning, Sentinel, Text, ToolCall, ToolResult
+from boolab.core.types import ToolCall, ToolResult
 
 S = TypeVar("S")
 
@@ -97,7 +98,7 @@ class Growing(Generic[S]):
     `start`: makes the state of an empty list, a mutable object.
 
     Example:
-        >>> from boolab.core.types import History, Input
+        >>> from boolab.core.messages import History, Input
         >>> inputs = []
         >>> history = History([Message("user", (Text("Hello"),))], [], inputs)
         >>> texts = Growing(list, lambda state, message: state.append(message.text))

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from boolab.core.types import Run, Step
+from boolab.core.run import Run
+from boolab.core.types import Step
 
 FAILED_FINISH: Final = frozenset({"length", "content_filter", "error"})
 """The finish reasons of a response that did not come to its own end, in boolab's vocabulary."""

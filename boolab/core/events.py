@@ -47,8 +47,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import Any, Final, Literal, TypeAlias
 
+from boolab.core.messages import Reasoning, Text, response_message, results_message
 from boolab.core.redacted import chars_of
-from boolab.core.types import Event, Reasoning, Run, Step, Text, ToolCall, response_message, results_message
+from boolab.core.run import Run
+from boolab.core.types import Event, Step, ToolCall
 
 FaultKind: TypeAlias = Literal[
     "ask", "compaction", "not_returned", "on_event", "recording", "score", "summary", "synthesis", "world"

@@ -13,7 +13,8 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
-from boolab.core.types import Run, ToolCall
+from boolab.core.run import Run
+from boolab.core.types import ToolCall
 
 
 def each_with_subagents(runs: Iterable[Run]) -> Iterator[Run]:

@@ -11,7 +11,8 @@ import re
 from itertools import chain
 from typing import Any, Final
 
-from boolab.core.types import RESPONSE_WORDS, Message, Part, Reasoning, Response, Sentinel, Text, ToolCall, ToolResult
+from boolab.core.messages import Message, Part, Reasoning, Sentinel, Text
+from boolab.core.types import RESPONSE_WORDS, Response, ToolCall, ToolResult
 
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 

@@ -7,7 +7,7 @@ from typing import Final
 
 import pandas as pd
 
-from boolab.core.types import Run
+from boolab.core.run import Run
 
 SET: Final = "set"
 """The entry of `Run.settings` that names the data set of a run, the column of it, and the attribute of a table."""

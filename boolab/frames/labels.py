@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
+from boolab.core.run import Run
 from boolab.core.text import first_of
-from boolab.core.types import Run
 from boolab.errors import SettingError
 from boolab.frames.dtypes import Cell, is_missing
 from boolab.frames.runs import Runs, as_runs

@@ -9,9 +9,10 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Final, TypeAlias, cast
 
+from boolab.core.run import Run
 from boolab.core.run_tree import descendants, each_with_subagents, tool_calls
 from boolab.core.text import count, first_of
-from boolab.core.types import REDACTED, Run, Step
+from boolab.core.types import REDACTED, Step
 from boolab.errors import SettingError, forgot_await
 
 _STORES: Final = (".db", ".sqlite", ".sqlite3")

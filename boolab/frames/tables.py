@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from boolab.core.endings import finish_reason
 from boolab.core.events import compactions_of, run_events
 from boolab.core.redacted import chars_of
+from boolab.core.run import Run
 from boolab.core.run_tree import parent_steps, tool_calls
-from boolab.core.types import MICRO, REDACTED, Run, Step, ToolCall, ToolResult
+from boolab.core.types import MICRO, REDACTED, Step, ToolCall, ToolResult
 from boolab.frames.dtypes import FLAG, FLOAT, INT, TEXT, TIME, Column, frame_of_columns, setting_dtype, well_formed
 from boolab.frames.runs import (
     Runs,

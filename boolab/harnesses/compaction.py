@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from boolab.core.types import Message
+from boolab.core.messages import Message
 from boolab.errors import SettingError
 from boolab.io.checks import repr_of
 

@@ -22,7 +22,7 @@ from operator import attrgetter
 from typing import Any, Final, Literal, TypeAlias, TypedDict, Unpack
 
 from boolab.core.displayable import Displayable
-from boolab.core.types import Run
+from boolab.core.run import Run
 from boolab.display.document import Document
 from boolab.errors import SettingError
 from boolab.harnesses.compaction import Compaction

@@ -14,19 +14,9 @@ from datetime import timedelta
 from typing import Any, Final
 
 from boolab.core.codec import MAX_COLUMN_INT, decode, encode, run_fields, run_of
-from boolab.core.types import (
-    MICRO,
-    UNKNOWN_USAGE,
-    Input,
-    Message,
-    Response,
-    Run,
-    Step,
-    Text,
-    ToolCall,
-    ToolResult,
-    Usage,
-)
+from boolab.core.messages import Input, Message, Text
+from boolab.core.run import Run
+from boolab.core.types import MICRO, UNKNOWN_USAGE, Response, Step, ToolCall, ToolResult, Usage
 from boolab.io.json_input import items, mapping, parse_exactly
 
 SCHEMA: Final = "ATIF-v1.7"

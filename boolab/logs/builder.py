@@ -14,21 +14,9 @@ from datetime import UTC, datetime, timedelta
 from itertools import accumulate
 from typing import Any, Final
 
-from boolab.core.types import (
-    MIXED,
-    REDACTED,
-    Event,
-    Input,
-    Message,
-    Role,
-    Run,
-    Score,
-    Stop,
-    StopReason,
-    Text,
-    ToolCall,
-    ToolResult,
-)
+from boolab.core.messages import Input, Message, Role, Text
+from boolab.core.run import MIXED, Run, Score
+from boolab.core.types import REDACTED, Event, Stop, StopReason, ToolCall, ToolResult
 from boolab.io.json_input import Damage, items, mapping, text
 from boolab.logs.checks import Figure, Totals, implausible
 from boolab.logs.fields import named, one_line

@@ -9,7 +9,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final
 
-from boolab.core.types import Run
+from boolab.core.run import Run
 from boolab.errors import RunFormatError, SettingError
 from boolab.frames.labels import flag_of
 from boolab.io.checks import repr_of

@@ -21,10 +21,8 @@ from functools import partial
 from itertools import count as counting
 from typing import Any, Final, NamedTuple
 
+from boolab.core.run import Run
 from boolab.core.text import count
-from boolab.core.types import (
-    Run,
-)
 from boolab.logs.copy_parts import completed, without_history
 from boolab.logs.identity import Marks, first_keys, is_unique, marks_of, shared_steps
 

@@ -6,19 +6,9 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
-from boolab.core.types import (
-    UNKNOWN_USAGE,
-    Event,
-    Input,
-    Message,
-    Response,
-    Run,
-    Step,
-    StepStart,
-    Usage,
-    response_message,
-    results_message,
-)
+from boolab.core.messages import Input, Message, StepStart, response_message, results_message
+from boolab.core.run import Run
+from boolab.core.types import UNKNOWN_USAGE, Event, Response, Step, Usage
 
 
 def without_history(run: Run, shared: int, origin: str, step: int) -> Run:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from boolab.core.types import Run
+from boolab.core.run import Run
 from boolab.errors import SettingError, install, near
 from boolab.io.checks import check_count
 from boolab.logs.load import load_runs

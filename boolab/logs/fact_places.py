@@ -12,27 +12,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, get_args
 
 from boolab.core.endings import FINISH_REASONS
-from boolab.core.types import (
-    IDENTITIES,
-    Compacted,
-    Input,
-    Message,
-    Reasoning,
-    Response,
-    Role,
-    Run,
-    Score,
-    Sentinel,
-    Step,
-    StepStart,
-    Stop,
-    StopReason,
-    Text,
-    ToolCall,
-    ToolResult,
-    Usage,
-    WrapUp,
-)
+from boolab.core.messages import Input, Message, Reasoning, Role, Sentinel, StepStart, Text
+from boolab.core.run import Compacted, Run, Score, WrapUp
+from boolab.core.types import IDENTITIES, Response, Step, Stop, StopReason, ToolCall, ToolResult, Usage
 from boolab.limits.counters import COUNTERS, RESPONSE_COUNTERS
 
 RULES: Final[Mapping[str, str]] = {

@@ -16,9 +16,11 @@ from functools import cache
 from hashlib import blake2b
 from typing import Any, Final
 
+from boolab.core.messages import StepStart
 from boolab.core.redacted import TIMED_OUT, RedactedArguments, beginning_of, chars_of, redacted_result, redacted_text
+from boolab.core.run import Run
 from boolab.core.run_tree import rebuilt
-from boolab.core.types import REDACTED, Event, Run, StepStart, Usage
+from boolab.core.types import REDACTED, Event, Usage
 from boolab.frames.runs import Runs, each_run
 from boolab.limits.call_identity import normalised
 from boolab.logs.fact_places import EVENT_FIELDS, EVENTS, FIELDS, SETTINGS, TASK_SOURCES, field_names, stays

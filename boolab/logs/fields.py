@@ -14,7 +14,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Final, TypeAlias, TypeVar
 
-from boolab.core.types import Run, Score
+from boolab.core.run import Run, Score
 from boolab.io.files import no_file, read_file
 from boolab.io.json_input import JSON, Damage, items, json_text, leading_values, mapping, parse, text, whole
 from boolab.io.packed import unpacked_name

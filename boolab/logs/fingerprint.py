@@ -16,7 +16,9 @@ from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
-from boolab.core.types import Message, Run, Text, ToolCall
+from boolab.core.messages import Message, Text
+from boolab.core.run import Run
+from boolab.core.types import ToolCall
 from boolab.limits.call_identity import normalised
 
 _BYTES: Final = 10

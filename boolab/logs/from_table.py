@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from pydantic_core import PydanticSerializationError, to_json
 
+from boolab.core.run import Run
 from boolab.core.text import count
-from boolab.core.types import REDACTED, Run, Usage
+from boolab.core.types import REDACTED, Usage
 from boolab.errors import ReadWarning, RunFormatError, SettingError, install, near
 from boolab.frames.dtypes import Cell, is_missing
 from boolab.frames.labels import flag_of

@@ -19,7 +19,8 @@ from functools import lru_cache
 from itertools import chain
 from typing import Final, NamedTuple
 
-from boolab.core.types import Run, Step, ToolCall
+from boolab.core.run import Run
+from boolab.core.types import Step, ToolCall
 
 _UNIQUE: Final = re.compile(
     r"(?<![A-Za-z0-9])(?:[0-9]{10,}(?![A-Za-z0-9])|(?=[A-Za-z0-9]{8})(?=[0-9]*[A-Za-z])(?=[A-Za-z]*[0-9][A-Za-z]*[0-9]))"

@@ -15,9 +15,10 @@ from importlib.metadata import version
 from typing import Final, NamedTuple
 
 from boolab.core.prices import installed, list_price, require
+from boolab.core.run import Run
 from boolab.core.run_tree import rebuilt
 from boolab.core.text import count, first_of
-from boolab.core.types import Run, Step, Usage
+from boolab.core.types import Step, Usage
 from boolab.errors import install
 from boolab.frames.runs import Runs, as_runs
 from boolab.harnesses.registry import provider_of_source

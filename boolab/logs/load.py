@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
 
 from boolab.core.caller import warn
 from boolab.core.gc_pause import without_collection
+from boolab.core.run import Run
 from boolab.core.text import count, first_of
-from boolab.core.types import Run
 from boolab.errors import ReadWarning, RunFormatError, SettingError
 from boolab.io.checks import check_count, repr_of
 from boolab.io.json_input import Damage, Inconsistency, Warn

@@ -19,7 +19,7 @@ from stat import S_ISDIR
 from typing import Final, Literal, NamedTuple, Protocol, TypeAlias, cast, runtime_checkable
 
 import boolab.logs.readers as package
-from boolab.core.types import Run
+from boolab.core.run import Run
 from boolab.errors import RunFormatError, SettingError, near, program
 from boolab.io.files import no_file, user_path
 from boolab.io.folders import matching, note_unsearched

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, TypeAlias, get_args
 
 from boolab.core.codec import dumps, encode, run_fields
+from boolab.core.run import Run
 from boolab.core.run_tree import each_with_subagents
-from boolab.core.types import Run
 from boolab.errors import RunFormatError, SettingError, install, program
 from boolab.frames.dtypes import TEXT, Column, well_formed
 from boolab.frames.runs import Runs, each_run

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from boolab.core.types import Run, Step
+from boolab.core.run import Run
+from boolab.core.types import Step
 from boolab.logs.copy_parts import completed
 from boolab.logs.identity import is_unique
 

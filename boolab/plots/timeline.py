@@ -12,8 +12,9 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.patheffects import withStroke
 
+from boolab.core.run import Run, stop_place
 from boolab.core.text import count, shorten
-from boolab.core.types import MICRO, Run, stop_place
+from boolab.core.types import MICRO
 from boolab.display.numbers import duration
 from boolab.display.text import NO_NAME
 from boolab.errors import SettingError

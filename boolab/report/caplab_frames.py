@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple, cast
 
-from boolab.core.types import Run
+from boolab.core.run import Run
 from boolab.limits.table import AGENT_LIMITS
 from boolab.logs.facts import facts_of
 from boolab.report.study import Study

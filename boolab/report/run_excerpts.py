@@ -7,8 +7,10 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from boolab.core.messages import Message
+from boolab.core.run import Run, stop_place
 from boolab.core.text import clean, clip, count, shorten
-from boolab.core.types import Message, Run, Step, ToolCall, ToolResult, stop_place
+from boolab.core.types import Step, ToolCall, ToolResult
 from boolab.frames.runs import turns_of
 from boolab.report.html import PageCell, PageTable
 from boolab.report.study import Cut, Study

@@ -13,9 +13,9 @@ from typing import Any, Final, Literal, NamedTuple, SupportsInt
 import numpy as np
 import pandas as pd
 
+from boolab.core.run import Run
 from boolab.core.run_tree import in_agent_order, in_labelled_groups, roots_in
 from boolab.core.text import clean, count
-from boolab.core.types import Run
 from boolab.errors import ReadWarning, SettingError
 from boolab.frames.dtypes import is_missing, well_formed_cell
 from boolab.frames.labels import label, labels_of

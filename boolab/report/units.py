@@ -9,7 +9,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pandas as pd
 
-from boolab.core.types import Run, Step, Stop
+from boolab.core.run import Run
+from boolab.core.types import Step, Stop
 from boolab.display.text import NO_NAME
 from boolab.errors import SettingError, near
 from boolab.frames.dtypes import is_missing

@@ -17,8 +17,9 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 import numpy as np
 import pandas as pd
 
+from boolab.core.run import Run
 from boolab.core.text import count
-from boolab.core.types import Run, Scope
+from boolab.core.types import Scope
 from boolab.display.numbers import all_of, level, percent
 from boolab.errors import SettingError
 from boolab.frames.data_set import of_set

@@ -16,9 +16,10 @@ import numpy as np
 import pandas as pd
 
 from boolab.core.endings import terminated
+from boolab.core.run import Run
 from boolab.core.run_tree import roots_of
 from boolab.core.text import shorten
-from boolab.core.types import MICRO, Run, Scope, Step
+from boolab.core.types import MICRO, Scope, Step
 from boolab.display.text import NO_NAME
 from boolab.errors import SettingError, near
 from boolab.frames.dtypes import FLAG, FLOAT, INT, TEXT, cells, is_missing

@@ -11,20 +11,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from boolab.core.codec import decode, dumps, encode
-from boolab.core.types import (
+from boolab.core.messages import (
     Input,
     Message,
     Part,
     Reasoning,
-    Run,
     Sentinel,
     StepStart,
     Text,
-    ToolCall,
-    ToolResult,
     response_message,
     results_message,
 )
+from boolab.core.run import Run
+from boolab.core.types import ToolCall, ToolResult
 from boolab.store.rows import CALL, STEP, Row
 
 MESSAGE: Final = ("seq", "role", "origin", "step")

@@ -11,8 +11,10 @@ from operator import attrgetter
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from boolab.core.codec import decode, dumps, encode, run_of
+from boolab.core.messages import Input, Message, Text
+from boolab.core.run import Run
 from boolab.core.run_tree import descendants
-from boolab.core.types import UNKNOWN_USAGE, Input, Message, Response, Run, Step, Text, ToolCall, ToolResult, Usage
+from boolab.core.types import UNKNOWN_USAGE, Response, Step, ToolCall, ToolResult, Usage
 
 Row: TypeAlias = tuple[Any, ...]
 

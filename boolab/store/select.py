@@ -8,7 +8,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from boolab.core.gc_pause import without_collection
-from boolab.core.types import Input, Message, Run, Step
+from boolab.core.messages import Input, Message
+from boolab.core.run import Run
+from boolab.core.types import Step
 from boolab.errors import StoreError
 from boolab.store.message_rows import TABLES, texts_of_rows
 from boolab.store.rows import HEAD, Row, decode_settings, make_storable, restore_row, run_of_head, steps_of, texts_of

@@ -9,9 +9,9 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, overload
 
+from boolab.core.run import Run
 from boolab.core.run_tree import homes_of
 from boolab.core.text import count
-from boolab.core.types import Run
 from boolab.errors import SettingError
 from boolab.store.connection import is_locked, open_reader, path_of
 from boolab.store.rows import restore_row

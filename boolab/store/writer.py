@@ -12,9 +12,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple, Self
 
+from boolab.core.run import Run
 from boolab.core.run_tree import descendants, each_with_subagents
 from boolab.core.text import count
-from boolab.core.types import Run, Step
+from boolab.core.types import Step
 from boolab.errors import SettingError, StoreError
 from boolab.io.checks import is_amount, repr_of
 from boolab.store.changes import (

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, Final, NamedTuple, TypeAlias, cast
 
-from boolab.core.types import Run
+from boolab.core.run import Run
 from boolab.errors import SettingError, near
 from boolab.harnesses.policy import DEFAULT, Policy
 from boolab.harnesses.presets import get_policy

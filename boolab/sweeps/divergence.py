@@ -21,7 +21,9 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 import pandas as pd
 
 from boolab.core.context import Context
-from boolab.core.types import History, Message, Response, Run, StepStart, Text, ToolCall, ToolResult
+from boolab.core.messages import History, Message, StepStart, Text
+from boolab.core.run import Run
+from boolab.core.types import Response, ToolCall, ToolResult
 from boolab.errors import ScriptError
 from boolab.harnesses import presets
 from boolab.harnesses.compare import distinct_names

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args, overload
 
 from boolab.core.caller import warn
 from boolab.core.executors import Executor, open_pool
-from boolab.core.types import Run, StopReason
+from boolab.core.run import Run
+from boolab.core.types import StopReason
 from boolab.errors import SchedulerLost, SettingError, SweepWarning
 from boolab.io.checks import MAX_COUNT, is_whole, repr_of
 from boolab.runtime.engine.loop import YIELD_EVERY_S

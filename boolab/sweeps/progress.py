@@ -10,9 +10,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Protocol, Self, cast
 
+from boolab.core.run import Run
 from boolab.core.run_tree import tool_calls
 from boolab.core.text import clean, count, first_of
-from boolab.core.types import MICRO, Run, StopReason
+from boolab.core.types import MICRO, StopReason
 from boolab.errors import SchedulerLost, SettingError, StoreError
 from boolab.frames.runs import own_cost
 from boolab.frames.tables import RUN_COLUMNS

@@ -16,7 +16,7 @@ from dataclasses import replace
 from itertools import accumulate, chain
 from typing import Final
 
-from boolab.core.types import Run
+from boolab.core.run import Run
 from boolab.errors import BoolabError, UnknownCounter
 from boolab.harnesses.policy import Policy
 from boolab.limits.counters import Progress

@@ -7,7 +7,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
-from boolab.core.types import Run
+from boolab.core.run import Run
 from boolab.frames.runs import with_subagents
 from boolab.runtime.engine.loop import run_of
 from boolab.runtime.engine.turn import Turn

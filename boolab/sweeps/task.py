@@ -19,7 +19,7 @@ import cloudpickle
 
 from boolab.core.events import FaultKind
 from boolab.core.executors import Pool
-from boolab.core.types import Run
+from boolab.core.run import Run
 from boolab.errors import BoolabError, SettingError, WorkerDied, WorldError, describe
 from boolab.runtime.engine.loop import close
 from boolab.runtime.engine.plan import Score, TurnOptions

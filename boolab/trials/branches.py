@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from boolab.core.executors import Executor
+from boolab.core.run import Run
 from boolab.core.run_tree import tool_calls
 from boolab.core.text import first_of
-from boolab.core.types import Run
 from boolab.errors import SettingError, StoreError, describe
 from boolab.io.git.scratch import remove_leftovers
 from boolab.runtime.engine.keep import kept_after

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
 
-from boolab.core.types import Run, StopReason
+from boolab.core.run import Run
+from boolab.core.types import StopReason
 from boolab.errors import SettingError, near
 from boolab.harnesses.policy import DEFAULT, Policy
 from boolab.harnesses.presets import get_policy, policies

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from boolab.core.types import Run
+from boolab.core.run import Run
 from boolab.errors import SettingError, near
 from boolab.frames.tables import columns_of_runs
 from boolab.runtime.agents.agent import Agent

@@ -25,7 +25,8 @@ from typing import Final, NamedTuple
 import numpy as np
 import pandas as pd
 
-from boolab.core.types import MICRO, Run
+from boolab.core.run import Run
+from boolab.core.types import MICRO
 from boolab.frames.runs import micro_cost, own_cost
 from boolab.stats.finite_totals import TotalSequence, total_sequence
 from boolab.stats.intervals import Array, Interval

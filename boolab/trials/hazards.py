@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from boolab.core.endings import terminated
+from boolab.core.run import Run
 from boolab.core.text import count
-from boolab.core.types import Run
 from boolab.frames.runs import used_by
 from boolab.limits.table import LIMITS
 from boolab.stats.intervals import Array, ClusterBootstrap, Interval, clopper_pearson, percentiles

@@ -7,8 +7,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final, TypeAlias, cast
 
+from boolab.core.run import Run
 from boolab.core.run_tree import tool_calls
-from boolab.core.types import MICRO, Response, Run, ToolCall, ToolResult
+from boolab.core.types import MICRO, Response, ToolCall, ToolResult
 from boolab.errors import SettingError
 from boolab.frames.runs import micro_cost
 from boolab.harnesses.presets import get_policy

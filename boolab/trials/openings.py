@@ -12,7 +12,8 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 import pandas as pd
 
 from boolab.core.endings import proxy_success
-from boolab.core.types import Run, StopReason
+from boolab.core.run import Run
+from boolab.core.types import StopReason
 from boolab.errors import SettingError
 from boolab.frames.dtypes import is_missing
 from boolab.frames.runs import with_subagents

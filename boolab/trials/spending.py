@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from boolab.core.run import Run
 from boolab.core.run_tree import descendants
-from boolab.core.types import MICRO, Run, Step
+from boolab.core.types import MICRO, Step
 from boolab.frames.runs import own_part, used_by
 from boolab.store.select import INTERRUPTED
 from boolab.sweeps.progress import Bar, Begun, CellResult, Watcher

@@ -9,9 +9,10 @@ from typing import Final
 
 import pandas as pd
 
+from boolab.core.run import Run
 from boolab.core.run_tree import descendants
 from boolab.core.text import clip, count, flat
-from boolab.core.types import MICRO, Run
+from boolab.core.types import MICRO
 from boolab.frames.data_set import of_set
 from boolab.frames.dtypes import FLAG, INT, TEXT, cells
 from boolab.frames.runs import micro_cost

@@ -13,8 +13,8 @@ from typing import Any
 
 from boolab.core.displayable import Displayable
 from boolab.core.executors import Executor
+from boolab.core.run import Run
 from boolab.core.text import count
-from boolab.core.types import Run
 from boolab.display.document import Document
 from boolab.errors import SettingError
 from boolab.frames.runs import Runs, as_runs

@@ -18,8 +18,9 @@ import pandas as pd
 from boolab.core.endings import proxy_success, terminated, turn_proxy_success
 from boolab.core.events import compactions_of
 from boolab.core.gc_pause import without_collection
+from boolab.core.run import Run
 from boolab.core.run_tree import starts_of
-from boolab.core.types import Run, Scope, Step
+from boolab.core.types import Scope, Step
 from boolab.frames.dtypes import cells, text
 from boolab.frames.recording import RUN_FIELDS
 from boolab.frames.runs import Runs, as_runs, handles_unknown_arguments, turns_of, with_equal_arguments

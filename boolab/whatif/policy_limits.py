@@ -14,7 +14,8 @@ from itertools import chain, count
 from typing import Final, NamedTuple
 
 from boolab.core.events import compactions_of
-from boolab.core.types import Run, Step
+from boolab.core.run import Run
+from boolab.core.types import Step
 from boolab.errors import SettingError
 from boolab.frames.dtypes import Cell
 from boolab.frames.runs import has_boundary, turns_of

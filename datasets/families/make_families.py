@@ -17,7 +17,7 @@ from random import Random
 from typing import Any
 
 from boolab import Agent, Run, ScriptedModel, run_sync, save_runs, task_tool, tool, with_subagents
-from boolab.core.types import Message
+from boolab.core.messages import Message
 from boolab.harnesses.policy import Policy
 
 SEED = 11

@@ -19,7 +19,8 @@ from typing import Any, Final
 import yaml
 
 from boolab import fit_profile, load_runs
-from boolab.core.types import Run, Step, ToolCall, ToolResult
+from boolab.core.run import Run
+from boolab.core.types import Step, ToolCall, ToolResult
 from boolab.frames.tables import runs_df
 from boolab.runtime.models import Profile
 from boolab.stats.profile_fit.result import play

@@ -19,7 +19,8 @@ from random import Random
 from typing import Any, NamedTuple
 
 from boolab import Agent, Run, ScriptedModel, max_cost, max_steps, run_sync, save_runs
-from boolab.core.types import Input, Message, Step, Text
+from boolab.core.messages import Input, Message, Text
+from boolab.core.types import Step
 
 SEED = 7
 MONDAY = datetime(2026, 11, 2, 8, tzinfo=UTC)

@@ -5,22 +5,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from boolab.core.types import (
-    Compacted,
-    Event,
-    Input,
-    Message,
-    Response,
-    Run,
-    Sentinel,
-    Step,
-    Stop,
-    Text,
-    ToolCall,
-    ToolResult,
-    Usage,
-    WrapUp,
-)
+from boolab.core.messages import Input, Message, Sentinel, Text
+from boolab.core.run import Compacted, Run, WrapUp
+from boolab.core.types import Event, Response, Step, Stop, ToolCall, ToolResult, Usage
 
 SONG: Final = "canary"
 SINGS: Final = f"window.__canary=1;console.error('{SONG}')"

@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
-from boolab.core.types import Run
+from boolab.core.run import Run
 from boolab.runtime.agents.agent import Agent
 from boolab.widgets.compare.widget import Compare
 from tests.browser.conftest import PageOf

@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 import boolab as bl
-from boolab.core.types import Score
+from boolab.core.run import Score
 from boolab.logs.facts import facts_of
 from boolab.widgets._base.standalone_html import PagePart, module_of, packed, page, styles_of
 from boolab.widgets.replay.data import replay_data

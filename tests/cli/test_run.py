@@ -18,7 +18,7 @@ import pytest
 import boolab as bl
 from boolab.cli.main import main
 from boolab.cli.run_agent import agent_of, exit_code, protocol_of
-from boolab.core.types import Run
+from boolab.core.run import Run
 from boolab.io.resources import data_path
 from tests.support.cases import first
 from tests.support.helpers import distinct, play

@@ -16,7 +16,8 @@ import boolab as bl
 from boolab.cli.run_view import Guarded, Lines, Opening, Transcript, view_of
 from boolab.cli.terminal import Sheet, clipped, is_terminal
 from boolab.core.events import run_events
-from boolab.core.types import Event, Response, Run
+from boolab.core.run import Run
+from boolab.core.types import Event, Response
 from boolab.display.text import columns_of
 from boolab.runtime.engine.runner import start
 from boolab.runtime.models.base import Emit, Request

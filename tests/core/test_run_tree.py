@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 import boolab as bl
+from boolab.core.messages import Message
+from boolab.core.run import Run
 from boolab.core.run_tree import Call, Kin, Missing, Start, kin_of, parent_steps, starts_of
-from boolab.core.types import Message, Run, Step
+from boolab.core.types import Step
 from boolab.stats.recommend.units import family_units
 from boolab.stats.units import units_of
 from boolab.whatif.from_runs import ledger_of

@@ -7,8 +7,10 @@ import pytest
 
 import boolab as bl
 from boolab.cli.main import main
+from boolab.core.messages import Message, Reasoning, Text
+from boolab.core.run import Run
 from boolab.core.surrogates import whole_message, whole_response, whole_text
-from boolab.core.types import Message, Reasoning, Response, Run, Text, ToolCall, ToolResult
+from boolab.core.types import Response, ToolCall, ToolResult
 from boolab.limits.catalog import max_steps
 from boolab.logs.save import save_runs
 from boolab.runtime.agents.agent import Agent

@@ -21,7 +21,7 @@ import pytest
 
 import boolab as bl
 from boolab.cli.main import main
-from boolab.core.types import Run
+from boolab.core.run import Run
 from boolab.errors import RunFormatError, SettingError
 from boolab.logs.shipped import atlas_sets
 from tests.support.atlas_build import BUILD

@@ -9,19 +9,8 @@ from typing import Any, get_args
 import pytest
 
 import boolab as bl
-from boolab.core.types import (
-    Event,
-    History,
-    Message,
-    Response,
-    Step,
-    Stop,
-    StopReason,
-    Text,
-    ToolCall,
-    ToolResult,
-    Usage,
-)
+from boolab.core.messages import History, Message, Text
+from boolab.core.types import Event, Response, Step, Stop, StopReason, ToolCall, ToolResult, Usage
 from boolab.display.numbers import duration
 from boolab.display.transcript import WIDTH
 from boolab.logs.load import load_runs

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from boolab.core.endings import finished_unexecuted, proxy_success, terminated, turn_proxy_success
-from boolab.core.types import Response, Run, Step, Stop, ToolCall, ToolResult
+from boolab.core.run import Run
+from boolab.core.types import Response, Step, Stop, ToolCall, ToolResult
 from boolab.limits.catalog import max_steps
 from tests.support.helpers import call, play, steps
 

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from boolab.core.types import Run
+from boolab.core.run import Run
 from boolab.errors import SettingError
 from boolab.frames.labels import label
 from tests.support.helpers import distinct, play

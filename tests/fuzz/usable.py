@@ -7,7 +7,7 @@ from typing import Final
 from zlib import crc32
 
 import boolab as bl
-from boolab.core.types import Run
+from boolab.core.run import Run
 from boolab.errors import BoolabError, ReadWarning
 from tests.fuzz.contract import BrokenError
 

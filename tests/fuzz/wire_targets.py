@@ -9,7 +9,8 @@ from typing import Final
 
 import boolab as bl
 from boolab.core.clock import VirtualClock
-from boolab.core.types import Message, Response, Text, response_message
+from boolab.core.messages import Message, Text, response_message
+from boolab.core.types import Response
 from boolab.runtime.models.base import Request, validate_response
 from boolab.runtime.models.remote.anthropic_request import Messages
 from boolab.runtime.models.remote.model import RemoteModel

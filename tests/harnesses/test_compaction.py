@@ -9,7 +9,8 @@ import pytest
 import boolab as bl
 from boolab.core.codec import run_fields, run_of
 from boolab.core.context import Context, estimated_tokens
-from boolab.core.types import Message, Reasoning, Text, ToolResult
+from boolab.core.messages import Message, Reasoning, Text
+from boolab.core.types import ToolResult
 from boolab.harnesses.compaction import COMPACTION_PROMPT
 from boolab.runtime.models.base import Emit
 from tests.support.helpers import QUIET, Listening, call, distinct, play

@@ -16,7 +16,8 @@ import boolab as bl
 from boolab.core import events
 from boolab.core.codec import dumps, run_fields, run_of
 from boolab.core.events import run_events
-from boolab.core.types import Event, Message, ToolResult
+from boolab.core.messages import Message
+from boolab.core.types import Event, ToolResult
 from boolab.frames.runs import has_boundary
 from boolab.harnesses.presets import get_policy
 from boolab.logs.atif_format import run_of_trajectory, trajectory

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 import boolab as bl
 from boolab.core.events import RECORDED_BY, compactions_of
-from boolab.core.types import Event, Run, Step, Stop, ToolCall, ToolResult
+from boolab.core.run import Run
+from boolab.core.types import Event, Step, Stop, ToolCall, ToolResult
 from boolab.limits.detector import Watch
 from boolab.limits.detectors.context import CompactionThrash
 from boolab.limits.detectors.wrappers import Detections, PerMessage, Rearmed

@@ -15,8 +15,10 @@ from typing import Any, Final, get_args, get_type_hints
 import pytest
 
 import boolab as bl
+from boolab.core.messages import Message, Sentinel
+from boolab.core.run import Run, Score
 from boolab.core.run_tree import each_with_subagents
-from boolab.core.types import Event, Message, Run, Score, Sentinel
+from boolab.core.types import Event
 from boolab.errors import ReadWarning
 from boolab.io.resources import data_path
 from boolab.logs import facts as facts_module

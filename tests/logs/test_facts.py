@@ -11,20 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import boolab as bl
+from boolab.core.messages import Message, Text
 from boolab.core.redacted import is_redacted
-from boolab.core.types import (
-    REDACTED,
-    Event,
-    Message,
-    Response,
-    Run,
-    Score,
-    Step,
-    Stop,
-    Text,
-    ToolCall,
-    ToolResult,
-)
+from boolab.core.run import Run, Score
+from boolab.core.types import REDACTED, Event, Response, Step, Stop, ToolCall, ToolResult
 from boolab.errors import ReadWarning, SettingError
 from boolab.io.resources import data_path
 from boolab.logs.facts import facts_of

@@ -10,21 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import boolab as bl
-from boolab.core.types import (
-    Input,
-    Message,
-    Response,
-    Role,
-    Run,
-    Step,
-    Stop,
-    Text,
-    ToolCall,
-    ToolResult,
-    Usage,
-    response_message,
-    results_message,
-)
+from boolab.core.messages import Input, Message, Role, Text, response_message, results_message
+from boolab.core.run import Run
+from boolab.core.types import Response, Step, Stop, ToolCall, ToolResult, Usage
 from boolab.logs.fingerprint import fingerprint, prints_of
 
 WORDS = st.text(st.sampled_from('ab"\\\x1f é'), max_size=3)

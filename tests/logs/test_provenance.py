@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import boolab as bl
-from boolab.core.types import Run
+from boolab.core.run import Run
 from boolab.core.version import boolab_version
 from tests.support.helpers import play, steps
 

@@ -18,26 +18,9 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from boolab.core.codec import dumps
-from boolab.core.types import (
-    IDENTITIES,
-    Compacted,
-    Event,
-    Input,
-    Message,
-    Reasoning,
-    Response,
-    Run,
-    Sentinel,
-    Step,
-    StepStart,
-    Stop,
-    StopReason,
-    Text,
-    ToolCall,
-    ToolResult,
-    Usage,
-    WrapUp,
-)
+from boolab.core.messages import Input, Message, Reasoning, Sentinel, StepStart, Text
+from boolab.core.run import Compacted, Run, WrapUp
+from boolab.core.types import IDENTITIES, Event, Response, Step, Stop, StopReason, ToolCall, ToolResult, Usage
 from boolab.errors import ReadWarning, RunFormatError, SettingError
 from boolab.frames.recording import recording_df
 from boolab.io.resources import data_path

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from boolab.core.types import Run
+from boolab.core.run import Run
 from boolab.frames.tables import calls_df, runs_df
 from boolab.io.resources import data_path
 from boolab.logs.datasets import load_dataset

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 import boolab as bl
-from boolab.core.types import Run
+from boolab.core.run import Run
 from boolab.errors import SettingError
 from boolab.frames.recording import recording_df
 from boolab.limits.catalog import doom_loop, error_streak, max_cost, max_steps, max_time, max_tokens, tool_budget

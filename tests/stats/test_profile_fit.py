@@ -11,7 +11,8 @@ import pytest
 from matplotlib.figure import Figure
 
 from boolab import fit_profile, load_dataset
-from boolab.core.types import UNKNOWN_USAGE, Run, Step, Stop
+from boolab.core.run import Run
+from boolab.core.types import UNKNOWN_USAGE, Step, Stop
 from boolab.errors import SettingError
 from boolab.limits.catalog import max_steps
 from boolab.plots import plot_fit

@@ -11,7 +11,8 @@ import pytest
 from scipy.stats import binom  # type: ignore[import-untyped] # scipy has no types
 
 import boolab as bl
-from boolab.core.types import Response, Run, Step, Stop, ToolCall, ToolResult, Usage
+from boolab.core.run import Run
+from boolab.core.types import Response, Step, Stop, ToolCall, ToolResult, Usage
 from boolab.errors import SettingError
 from boolab.limits.detectors.streaks import RepeatStreak
 from boolab.stats.recommend.candidates import FOLDS, Candidates, Question, sums_of

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import boolab as bl
-from boolab.core.types import Run
+from boolab.core.run import Run
 from boolab.errors import SettingError
 from boolab.harnesses.setting import Setting
 from boolab.io.resources import data_path

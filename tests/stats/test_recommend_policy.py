@@ -8,7 +8,7 @@ import pytest
 
 import boolab as bl
 from boolab.cli.main import main
-from boolab.core.types import Run
+from boolab.core.run import Run
 from boolab.errors import SettingError
 from tests.support.cases import first
 from tests.support.project import ROOT

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import boolab as bl
-from boolab.core.types import Run
+from boolab.core.run import Run
 from boolab.display.numbers import percent
 from boolab.stats.recommend.recommend import POOR, Recommendation
 from tests.stats.test_scorecard import numbered, run_of

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import boolab as bl
-from boolab.core.types import Run
+from boolab.core.run import Run
 from boolab.frames.runs import distinct_runs
 from tests.support.helpers import distinct, play
 

@@ -12,7 +12,8 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 import boolab as bl
-from boolab.core.types import MICRO, Response, Run, Step, Stop, ToolCall, ToolResult, Usage
+from boolab.core.run import Run
+from boolab.core.types import MICRO, Response, Step, Stop, ToolCall, ToolResult, Usage
 from boolab.errors import SettingError
 from boolab.frames.recording import recording_df
 from boolab.limits.catalog import doom_loop, error_streak, max_cost, max_steps, max_tokens, tool_budget

@@ -8,7 +8,8 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from boolab.core.types import Run, Step, Usage
+from boolab.core.run import Run
+from boolab.core.types import Step, Usage
 from boolab.errors import SettingError
 from boolab.frames.tables import runs_df
 from boolab.plots.survival import plot_survival

@@ -10,7 +10,7 @@ import pytest
 
 import boolab as bl
 from boolab.cli.main import main
-from boolab.core.types import Run
+from boolab.core.run import Run
 from boolab.errors import StoreError
 from boolab.store import connection as opening
 from boolab.store import writer

@@ -23,8 +23,9 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 import boolab as bl
-from boolab.core import types
-from boolab.core.types import Message, Response, Run, Step, ToolCall, ToolResult, Usage
+from boolab.core.messages import Input, Message, Part, StepStart, Text
+from boolab.core.run import Run, WrapUp
+from boolab.core.types import Response, Step, Stop, ToolCall, ToolResult, Usage
 from boolab.errors import RunFormatError, SettingError, StoreError
 from boolab.store import connection as connection_module
 from boolab.store import schema, writer
@@ -118,8 +119,8 @@ def test_runs_that_were_committed_step_by_step_come_back_exactly(some: list[Run]
 
 
 def test_store_steps_write_messages_without_repeated_calls(path: Path) -> None:
-    inputs = tuple(types.Input(n, Message("user", (types.Text(f"before {n}"),))) for n in (1, 2, 2, 4))
-    some = [*live(), replace(named("talk", 2), inputs=inputs, wrap_up=types.WrapUp("In short."), synthesis="All.")]
+    inputs = tuple(Input(n, Message("user", (Text(f"before {n}"),))) for n in (1, 2, 2, 4))
+    some = [*live(), replace(named("talk", 2), inputs=inputs, wrap_up=WrapUp("In short."), synthesis="All.")]
     with Store(path) as store:
         for run in some:
             put_stepwise(store, run)
@@ -142,9 +143,9 @@ def _text(value: Any) -> Any:
     return value.decode("utf-8", "surrogatepass") if isinstance(value, bytes) else value
 
 
-def _spoken(part: types.Part) -> tuple[str, Any]:
+def _spoken(part: Part) -> tuple[str, Any]:
     match part:
-        case types.StepStart():
+        case StepStart():
             return "step_start", part.step_number
         case ToolCall():
             return "tool_call", part.arguments
@@ -306,7 +307,7 @@ def test_store_identifies_a_sweep_by_its_cells(path: Path) -> None:
         first = store.begin_sweep([("a", "1"), ("b", "2")], {"note": "x"})
         other = store.begin_sweep([("b", "2"), ("a", "1")], {})
         store.put(records_of(named("1")), "a")
-        store.put(records_of(named("2", stop=types.Stop("error", 0))), "b")
+        store.put(records_of(named("2", stop=Stop("error", 0))), "b")
         assert list(store.finished(first)) == [(0, "finished"), (1, "error")]
         assert list(store.finished(other, again=["error"])) == [(1, "finished")]
         assert store.run("1").run_id == "1"

@@ -6,7 +6,8 @@ from itertools import count
 
 import boolab as bl
 from benchmarks.stoprulebench.recordings import Recordings, recordings_of
-from boolab.core.types import Response, Run, Step, Stop, ToolCall, ToolResult, Usage
+from boolab.core.run import Run
+from boolab.core.types import Response, Step, Stop, ToolCall, ToolResult, Usage
 
 SETS = {
     "sql": ("small", "large", "other"),

@@ -5,7 +5,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from boolab.core.types import UNKNOWN_USAGE, Response, Run, Step, Stop, ToolCall, ToolResult, Usage
+from boolab.core.run import Run
+from boolab.core.types import UNKNOWN_USAGE, Response, Step, Stop, ToolCall, ToolResult, Usage
 
 
 @dataclass(frozen=True)

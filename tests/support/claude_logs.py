@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from boolab.core.types import Run
+from boolab.core.run import Run
 from tests.support.readers import reader_of
 
 read = reader_of("claude_code")

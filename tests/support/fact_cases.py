@@ -8,21 +8,10 @@ import pandas as pd
 from hypothesis import strategies as st
 
 import boolab as bl
+from boolab.core.messages import Message, Text
 from boolab.core.redacted import TIMED_OUT
-from boolab.core.types import (
-    IDENTITIES,
-    REDACTED,
-    Event,
-    Message,
-    Response,
-    Run,
-    Step,
-    Stop,
-    Text,
-    ToolCall,
-    ToolResult,
-    Usage,
-)
+from boolab.core.run import Run
+from boolab.core.types import IDENTITIES, REDACTED, Event, Response, Step, Stop, ToolCall, ToolResult, Usage
 from boolab.limits.call_identity import ObservedCall
 from boolab.limits.learned.features import FEATURES, FeatureReader
 from boolab.limits.stop import AnyOf

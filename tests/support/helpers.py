@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import boolab as bl
-from boolab.core.types import Message
+from boolab.core.messages import Message
 from boolab.runtime.models.base import Emit
 
 

@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from boolab.core.types import MICRO, Response, Run, Step, Stop, ToolCall, ToolResult, Usage
+from boolab.core.run import Run
+from boolab.core.types import MICRO, Response, Step, Stop, ToolCall, ToolResult, Usage
 
 
 def run_of_length(n: int, success: bool | None, task: str, name: str, **fields: Any) -> Run:

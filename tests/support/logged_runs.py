@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from boolab.core.types import Run, Stop, StopReason, Usage
+from boolab.core.run import Run
+from boolab.core.types import Stop, StopReason, Usage
 from boolab.logs.builder import RunBuilder
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, Protocol
 import pytest
 
 import boolab as bl
-from boolab.core.types import Run
+from boolab.core.run import Run
 from boolab.runtime.models.base import Model
 from tests.support.helpers import QUIET, TOOLS
 from tests.support.model_server import PATIENCE_S, Asked

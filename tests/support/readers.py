@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 
-from boolab.core.types import Run
+from boolab.core.run import Run
 from boolab.errors import ReadWarning
 from boolab.logs.load import read_file
 from boolab.logs.log_files import readers

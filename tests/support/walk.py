@@ -3,7 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from boolab.core.types import MICRO, Run, Step
+from boolab.core.run import Run
+from boolab.core.types import MICRO, Step
 
 REASONS = {
     "max_steps": "step_cap",

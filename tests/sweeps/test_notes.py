@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import boolab as bl
-from boolab.core.types import Run
+from boolab.core.run import Run
 from boolab.errors import SweepWarning
 from boolab.runtime.models.simulated import SimulatedModel
 

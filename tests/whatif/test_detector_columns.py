@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from boolab.core.types import Run, Step, Stop
+from boolab.core.run import Run
+from boolab.core.types import Step, Stop
 from boolab.frames.runs import with_equal_arguments
 from boolab.limits.call_identity import ObservedCall
 from boolab.limits.detector import Detector, Watch

@@ -14,7 +14,8 @@ from hypothesis import HealthCheck, Phase, given
 from hypothesis import strategies as st
 
 import boolab as bl
-from boolab.core.types import MICRO, Response, Run, Step, Stop, ToolCall, ToolResult, Usage
+from boolab.core.run import Run
+from boolab.core.types import MICRO, Response, Step, Stop, ToolCall, ToolResult, Usage
 from boolab.errors import SettingError
 from boolab.frames.recording import recording_df
 from boolab.frames.tables import boundaries_df, runs_df, steps_df

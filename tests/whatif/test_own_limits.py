@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 import boolab as bl
-from boolab.core.types import Run, Stop, StopReason
+from boolab.core.run import Run
+from boolab.core.types import Stop, StopReason
 from boolab.errors import SettingError
 from tests.support.helpers import distinct, letter, play, steps
 from tests.whatif.test_properties import FREE, NEVER

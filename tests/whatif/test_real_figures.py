@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 import boolab as bl
-from boolab.core.types import Run
+from boolab.core.run import Run
 from tests.support.samples import atlas
 
 

@@ -8,7 +8,8 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 import boolab as bl
-from boolab.core.types import MICRO, Run
+from boolab.core.run import Run
+from boolab.core.types import MICRO
 from boolab.errors import SettingError
 from boolab.whatif import rule_matrix as module
 from boolab.whatif.evaluate import counterfactual

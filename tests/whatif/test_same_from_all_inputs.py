@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import boolab as bl
-from boolab.core.types import REDACTED, Event, Response, Run, Step, Stop, ToolCall, ToolResult, Usage
+from boolab.core.run import Run
+from boolab.core.types import REDACTED, Event, Response, Step, Stop, ToolCall, ToolResult, Usage
 from boolab.limits.counters import response_counter
 from boolab.limits.learned.models import LinearModel
 from boolab.limits.learned.rule import LearnedRisk

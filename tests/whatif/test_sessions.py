@@ -7,7 +7,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from boolab.core.types import MICRO, Run, Step
+from boolab.core.run import Run
+from boolab.core.types import MICRO, Step
 from boolab.runtime.models.scripted import ScriptedModel
 from boolab.whatif.evaluate import counterfactual
 from tests.support.helpers import play

@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import boolab as bl
-from boolab.core.types import REDACTED, Run
+from boolab.core.run import Run
+from boolab.core.types import REDACTED
 from boolab.limits.call_identity import ObservedCall
 from boolab.limits.detectors.streaks import RepeatStreak
 from boolab.whatif.from_runs import ledger_of

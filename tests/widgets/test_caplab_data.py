@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import boolab as bl
-from boolab.core.types import MICRO, Run
+from boolab.core.run import Run
+from boolab.core.types import MICRO
 from boolab.errors import SettingError
 from boolab.harnesses.presets import policies
 from boolab.harnesses.setting import Setting, as_code, as_front_matter

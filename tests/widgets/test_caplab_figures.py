@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import boolab as bl
-from boolab.core.types import Run
+from boolab.core.run import Run
 from boolab.harnesses.presets import policies
 from boolab.harnesses.setting import Setting
 from boolab.limits.table import AGENT_LIMITS

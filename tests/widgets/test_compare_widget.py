@@ -11,7 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import boolab as bl
-from boolab.core.types import Input, Message, Response, Run, Step, Text, ToolCall, ToolResult
+from boolab.core.messages import Input, Message, Text
+from boolab.core.run import Run
+from boolab.core.types import Response, Step, ToolCall, ToolResult
 from boolab.errors import SettingError
 from boolab.harnesses.compare import compare_policies
 from boolab.runtime.agents.agent import Agent

@@ -10,16 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import boolab as bl
-from boolab.core.types import (
-    MICRO,
-    REDACTED,
-    Event,
-    Input,
-    Message,
-    Stop,
-    Text,
-    ToolResult,
-)
+from boolab.core.messages import Input, Message, Text
+from boolab.core.types import MICRO, REDACTED, Event, Stop, ToolResult
 from boolab.display.colours import TOOL_COLOURS
 from boolab.display.tool_kinds import KINDS, kind_of
 from boolab.limits.counters import COUNTERS

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 import boolab as bl
-from boolab.core.types import Compacted, Event, Input, Message, Response, Score, Text, Usage
+from boolab.core.messages import Input, Message, Text
+from boolab.core.run import Compacted, Score
+from boolab.core.types import Event, Response, Usage
 from boolab.widgets.replay.data import code_of, replay_data
 from tests.support.helpers import play, steps
 from tests.support.project import ROOT

@@ -13,7 +13,8 @@ from matplotlib import pyplot as plt
 from matplotlib.image import imread
 
 import boolab as bl
-from boolab.core.types import Response, Run, Step, ToolCall, ToolResult
+from boolab.core.run import Run
+from boolab.core.types import Response, Step, ToolCall, ToolResult
 from boolab.widgets.replay.data import replay_data
 from boolab.widgets.replay.fallback import replay_text
 from tests.browser.examples import EXAMPLES

@@ -12,8 +12,9 @@ from typing import Any, Final, Literal, TypeAlias, cast
 
 import pandas as pd
 
+from boolab.core.run import Run
 from boolab.core.text import count
-from boolab.core.types import Run, Scope
+from boolab.core.types import Scope
 from boolab.display.document import Document
 from boolab.errors import RunFormatError, SettingError
 from boolab.frames.dtypes import FLAG, FLOAT, INT, TEXT, cells, is_missing, well_formed_cell

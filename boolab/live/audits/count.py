@@ -20,7 +20,8 @@ from itertools import chain
 from typing import Final, NamedTuple, TypeAlias
 
 from boolab.core.endings import FINISHING, terminated
-from boolab.core.types import Run, Scope, Step
+from boolab.core.run import Run
+from boolab.core.types import Scope, Step
 from boolab.frames.runs import known_sum, turns_of
 from boolab.harnesses.harness import Native
 from boolab.harnesses.policy import Policy

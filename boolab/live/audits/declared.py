@@ -18,8 +18,9 @@ from itertools import chain
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
+from boolab.core.run import Run
 from boolab.core.text import flat, shorten
-from boolab.core.types import Run, Scope
+from boolab.core.types import Scope
 from boolab.errors import ConfigFileError, RunFormatError, SettingError, near
 from boolab.frames.dtypes import well_formed
 from boolab.harnesses.groups import WrapUp

@@ -8,8 +8,9 @@ from itertools import chain
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from boolab.core.endings import terminated
+from boolab.core.run import Run
 from boolab.core.text import count, shorten
-from boolab.core.types import MICRO, Run, Scope
+from boolab.core.types import MICRO, Scope
 from boolab.display.numbers import number
 from boolab.frames.runs import known_sum
 from boolab.harnesses.policy import Policy

@@ -9,9 +9,9 @@ from typing import Final
 
 import pandas as pd
 
+from boolab.core.run import Run
 from boolab.core.run_tree import roots_in
 from boolab.core.text import clean, count, first_of, shorten
-from boolab.core.types import Run
 from boolab.display.numbers import money, runs_in_words, short_number
 from boolab.live.audits.declared import Declared
 from boolab.live.audits.verdicts import VerdictRow

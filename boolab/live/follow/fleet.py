@@ -25,8 +25,9 @@ from itertools import chain
 from pathlib import Path
 from typing import Concatenate, Final, ParamSpec, TypeAlias, TypeVar
 
+from boolab.core.run import Run
 from boolab.core.text import shorten
-from boolab.core.types import Run, Scope
+from boolab.core.types import Scope
 from boolab.errors import BoolabError, SettingError
 from boolab.io.json_input import mapping, parse, text, whole_file
 from boolab.limits.stop import StopRule, Threshold

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from boolab.core.gc_pause import without_collection
-from boolab.core.types import Run
+from boolab.core.run import Run
 from boolab.errors import RunFormatError
 from boolab.io.files import no_file, open_file
 from boolab.io.json_input import MAX_LINE, Damage, line_values, parse

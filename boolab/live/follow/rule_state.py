@@ -13,7 +13,8 @@ from dataclasses import replace
 from typing import Final, Literal, NamedTuple
 
 from boolab.core.events import compactions_of
-from boolab.core.types import Run, Step, Stop
+from boolab.core.run import Run
+from boolab.core.types import Step, Stop
 from boolab.frames.runs import has_boundary
 from boolab.limits.counters import Progress
 from boolab.limits.detectors.streaks import ErrorStreak, RepeatStreak

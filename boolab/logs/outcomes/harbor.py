@@ -18,7 +18,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from boolab.core.types import Event, Run
+from boolab.core.run import Run
+from boolab.core.types import Event
 from boolab.io.files import read_file
 from boolab.io.json_input import items, mapping, text
 from boolab.logs.fields import full_reward, instant, one_line, read_once, reward_of, scores_of, seconds_ms, sidecar

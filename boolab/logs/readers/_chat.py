@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 from boolab.core.endings import finish_reason
+from boolab.core.run import Run
 from boolab.core.text import count
-from boolab.core.types import REDACTED, UNKNOWN_USAGE, Run, Usage
+from boolab.core.types import REDACTED, UNKNOWN_USAGE, Usage
 from boolab.errors import RunFormatError
 from boolab.io.json_input import Damage, items, json_text, json_values, mapping, micro, text, whole
 from boolab.logs.builder import RunBuilder

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from boolab.core.endings import finish_reason
-from boolab.core.types import REDACTED, UNKNOWN_USAGE, Run, ToolCall, ToolResult, Usage
+from boolab.core.run import Run
+from boolab.core.types import REDACTED, UNKNOWN_USAGE, ToolCall, ToolResult, Usage
 from boolab.io.json_input import Damage, json_object, json_text, mapping, text, whole
 from boolab.logs.fields import block_text, blocks_of, content_text, effort_of, epoch_ms, named
 from boolab.logs.readers._claude_run import (

@@ -20,7 +20,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from boolab.core.types import REDACTED, Run
+from boolab.core.run import Run
+from boolab.core.types import REDACTED
 from boolab.errors import RunFormatError
 from boolab.io.json_input import Damage, flag, items, json_document, mapping, text
 from boolab.logs.builder import RunBuilder

@@ -36,7 +36,9 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from boolab.core.endings import finish_reason
-from boolab.core.types import REDACTED, Role, Run, StopReason, ToolCall, Usage
+from boolab.core.messages import Role
+from boolab.core.run import Run
+from boolab.core.types import REDACTED, StopReason, ToolCall, Usage
 from boolab.io.files import read_file
 from boolab.io.json_input import (
     Damage,

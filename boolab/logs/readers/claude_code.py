@@ -44,7 +44,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from boolab.core.types import Run, Usage
+from boolab.core.run import Run
+from boolab.core.types import Usage
 from boolab.errors import RunFormatError
 from boolab.io.json_input import Damage, begins_json, items, json_document, json_lines, mapping, only_objects, text
 from boolab.io.packed import unpacked

@@ -29,7 +29,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from boolab.core.types import MIXED, Run, StopReason, Usage
+from boolab.core.run import MIXED, Run
+from boolab.core.types import StopReason, Usage
 from boolab.errors import RunFormatError
 from boolab.io.json_input import Damage, items, json_document, json_object, mapping, micro, text, whole
 from boolab.logs.builder import RunBuilder

@@ -40,7 +40,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from boolab.core.types import REDACTED, Run
+from boolab.core.run import Run
+from boolab.core.types import REDACTED
 from boolab.io.json_input import Damage, items, json_object, json_values, mapping, only_objects, text, whole
 from boolab.logs.fields import (
     Head,

@@ -24,7 +24,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from boolab.core.types import REDACTED, UNKNOWN_USAGE, Run, Usage
+from boolab.core.run import Run
+from boolab.core.types import REDACTED, UNKNOWN_USAGE, Usage
 from boolab.io.json_input import Damage, items, json_text, json_values, mapping, only_objects, text, whole
 from boolab.logs.builder import RunBuilder
 from boolab.logs.fields import Head, LineLog, epoch_ms, one_line, read_lines, stem_of

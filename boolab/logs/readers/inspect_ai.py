@@ -44,7 +44,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from boolab.core.endings import finish_reason
-from boolab.core.types import REDACTED, Run, Stop, StopReason, Usage
+from boolab.core.run import Run
+from boolab.core.types import REDACTED, Stop, StopReason, Usage
 from boolab.errors import RunFormatError
 from boolab.io.json_input import (
     MAX_LINE,

@@ -25,7 +25,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from boolab.core.types import Run
+from boolab.core.run import Run
 from boolab.errors import RunFormatError
 from boolab.io.json_input import Damage, flag, items, json_document, json_text, mapping, text, whole
 from boolab.logs.builder import RunBuilder

@@ -28,7 +28,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from boolab.core.endings import finish_reason
-from boolab.core.types import REDACTED, Run, Stop, StopReason
+from boolab.core.run import Run
+from boolab.core.types import REDACTED, Stop, StopReason
 from boolab.errors import RunFormatError
 from boolab.io.json_input import Damage, items, json_document, mapping, micro, text, whole
 from boolab.logs.builder import RunBuilder

@@ -22,7 +22,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Final
 
-from boolab.core.types import Run
+from boolab.core.run import Run
 from boolab.errors import RunFormatError
 from boolab.io.json_input import Damage, json_values, mapping
 from boolab.io.packed import DamagedFile, unpacked

@@ -33,7 +33,8 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from boolab.core.endings import finish_reason
-from boolab.core.types import REDACTED, UNKNOWN_USAGE, Run, StopReason, Usage
+from boolab.core.run import Run
+from boolab.core.types import REDACTED, UNKNOWN_USAGE, StopReason, Usage
 from boolab.errors import RunFormatError
 from boolab.io.json_input import (
     Damage,

@@ -33,7 +33,8 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from boolab.core.endings import finish_reason
-from boolab.core.types import REDACTED, UNKNOWN_USAGE, Run, Stop, Usage
+from boolab.core.run import Run
+from boolab.core.types import REDACTED, UNKNOWN_USAGE, Stop, Usage
 from boolab.errors import RunFormatError
 from boolab.io.json_input import Damage, flag, items, json_object, json_text, json_values, mapping, text, whole
 from boolab.logs.builder import RunBuilder

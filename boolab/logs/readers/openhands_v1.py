@@ -30,7 +30,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from boolab.core.types import REDACTED, UNKNOWN_USAGE, Run, Stop
+from boolab.core.run import Run
+from boolab.core.types import REDACTED, UNKNOWN_USAGE, Stop
 from boolab.io.json_input import Damage, items, json_values, mapping, parse, text, whole, whole_file
 from boolab.logs.builder import RunBuilder
 from boolab.logs.fields import Head, LineLog, content_text, effort_of, epoch_ms, one_line, read_lines, stem_of

@@ -34,7 +34,8 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from boolab.core.endings import finish_reason
-from boolab.core.types import REDACTED, Run, Stop, StopReason, Usage
+from boolab.core.run import Run
+from boolab.core.types import REDACTED, Stop, StopReason, Usage
 from boolab.io.json_input import Damage, items, json_values, mapping, micro, text, whole
 from boolab.logs.builder import RunBuilder
 from boolab.logs.fields import Head, effort_of, named

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from boolab.core.codec import decode, run_of
-from boolab.core.types import Run, Step
+from boolab.core.run import Run
+from boolab.core.types import Step
 from boolab.errors import RunFormatError, SettingError, install
 from boolab.io.files import open_file, size_of
 from boolab.io.json_input import JSON, Damage, mapping, parse_exactly

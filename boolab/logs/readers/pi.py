@@ -25,7 +25,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from boolab.core.endings import finish_reason
-from boolab.core.types import REDACTED, Run, StopReason, Usage
+from boolab.core.run import Run
+from boolab.core.types import REDACTED, StopReason, Usage
 from boolab.io.json_input import Damage, flag, json_lines, mapping, micro, only_objects, text, whole
 from boolab.logs.builder import RunBuilder
 from boolab.logs.fields import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from boolab.core.types import Run
+from boolab.core.run import Run
 from boolab.errors import RunFormatError, StoreError
 from boolab.io.json_input import Damage
 from boolab.logs.fields import Head

@@ -30,7 +30,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from boolab.core.types import Role, Run, Stop, StopReason
+from boolab.core.messages import Role
+from boolab.core.run import Run
+from boolab.core.types import Stop, StopReason
 from boolab.errors import RunFormatError
 from boolab.io.json_input import Damage, items, json_document, json_object, mapping, micro, text, whole
 from boolab.logs.builder import RunBuilder

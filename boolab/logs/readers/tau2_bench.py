@@ -27,7 +27,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from boolab.core.endings import finish_reason
-from boolab.core.types import REDACTED, Run, Stop, StopReason
+from boolab.core.run import Run
+from boolab.core.types import REDACTED, Stop, StopReason
 from boolab.errors import RunFormatError
 from boolab.io.json_input import Damage, flag, items, json_document, json_text, mapping, micro, text, whole
 from boolab.logs.builder import RunBuilder

@@ -16,7 +16,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from boolab.core.types import Run, Stop, StopReason
+from boolab.core.run import Run
+from boolab.core.types import Stop, StopReason
 from boolab.errors import RunFormatError
 from boolab.io.json_input import Damage, items, json_document, json_text, mapping, text, whole
 from boolab.io.packed import unpacked

@@ -14,7 +14,8 @@ from secrets import token_hex
 from typing import Final, Unpack
 
 from boolab.core.events import FaultKind
-from boolab.core.types import Event, Run, Step, Stop
+from boolab.core.run import Run
+from boolab.core.types import Event, Step, Stop
 from boolab.errors import SettingError, forgot_await
 from boolab.frames.runs import has_boundary
 from boolab.io.checks import repr_of

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 
+from boolab.core.messages import Message, Text
 from boolab.core.surrogates import whole_text
-from boolab.core.types import Message, Text
 from boolab.errors import SettingError
 
 

@@ -7,7 +7,7 @@ from itertools import chain
 from typing import Final
 
 from boolab.core.context import Context
-from boolab.core.types import Message
+from boolab.core.messages import Message
 from boolab.harnesses.policy import Policy
 from boolab.limits.counters import Progress
 from boolab.limits.stop import StopRule

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from boolab.core.types import Run
+from boolab.core.run import Run
 from boolab.errors import SettingError, WorldError, describe
 from boolab.runtime.engine.turn import Turn
 from boolab.runtime.worlds.protocol import World

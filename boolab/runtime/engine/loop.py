@@ -13,7 +13,8 @@ from dataclasses import replace
 from typing import Any, Final, Literal, TypeAlias
 
 from boolab.core.events import stop_event
-from boolab.core.types import Response, Run, Step, Stop, WrapUp
+from boolab.core.run import Run, WrapUp
+from boolab.core.types import Response, Step, Stop
 from boolab.core.version import boolab_version
 from boolab.errors import ModelError, describe
 from boolab.runtime.engine.decide import (
@@ -186,7 +187,7 @@ async def wrap_up(turn: Turn, stop: Stop) -> asyncio.CancelledError | None:
     elif policy.summary != "none":
         record.wrap_up = WrapUp(static)
     last = steps[-1] if steps else None
-    in_text = last is not None and not last.broke_off and last.response.text and not last.response.tool_calls
+    in_text = last is not None and last.response.text and not last.response.tool_calls and not last.broke_off
     status = policy.limit_status == "without_text" and not in_text
     if status and record.wrap_up is None and (last is None or not last.response.text):
         record.wrap_up = WrapUp(static)

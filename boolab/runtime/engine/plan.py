@@ -16,7 +16,9 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias, TypedDict, cast
 
 from boolab.core.clock import Clock
-from boolab.core.types import Event, Message, Run, Stop, ToolCall, ToolResult
+from boolab.core.messages import Message
+from boolab.core.run import Run
+from boolab.core.types import Event, Stop, ToolCall, ToolResult
 from boolab.errors import SettingError, near
 from boolab.harnesses.compaction import Compaction
 from boolab.harnesses.policy import Policy, Setting

@@ -13,20 +13,10 @@ from typing import Any, Final
 
 from boolab.core.context import Context, estimated_tokens
 from boolab.core.events import DURING_STEP, FaultKind
+from boolab.core.messages import History, Input, Message, Sentinel, Text, results_message
+from boolab.core.run import Compacted, Run, WrapUp
 from boolab.core.text import flat
-from boolab.core.types import (
-    Compacted,
-    Event,
-    History,
-    Input,
-    Message,
-    Run,
-    Sentinel,
-    Step,
-    Text,
-    WrapUp,
-    results_message,
-)
+from boolab.core.types import Event, Step
 from boolab.errors import describe
 
 log = logging.getLogger("boolab.loop")

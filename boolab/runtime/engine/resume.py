@@ -10,7 +10,9 @@ from dataclasses import replace
 from typing import Any, Final
 
 from boolab.core.events import compactions_of
-from boolab.core.types import Event, Message, Run, Step, Stop, Text, Usage
+from boolab.core.messages import Message, Text
+from boolab.core.run import Run
+from boolab.core.types import Event, Step, Stop, Usage
 from boolab.runtime.engine.decide import idle, is_final
 from boolab.runtime.engine.loop import close, wrap_up
 from boolab.runtime.engine.plan import TurnPlan

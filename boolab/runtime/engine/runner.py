@@ -11,8 +11,10 @@ from secrets import token_hex
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar, Unpack
 
+from boolab.core.messages import Message, Text
+from boolab.core.run import Run
 from boolab.core.surrogates import whole_message, whole_text
-from boolab.core.types import Message, Run, Step, Text
+from boolab.core.types import Step
 from boolab.errors import BoolabError, SettingError, forgot_await
 from boolab.harnesses.presets import get_policy
 from boolab.limits.counters import Progress

@@ -12,7 +12,8 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
-from boolab.core.types import Event, Run
+from boolab.core.run import Run
+from boolab.core.types import Event
 from boolab.errors import SettingError, ToolError, near
 from boolab.io.checks import whole
 from boolab.runtime.agents.agent import Agent

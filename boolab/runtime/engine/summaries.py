@@ -11,8 +11,10 @@ from collections.abc import Sequence
 from typing import Final, Literal
 
 from boolab.core.context import Context
+from boolab.core.messages import Message, Text
+from boolab.core.run import Compacted, WrapUp
 from boolab.core.surrogates import whole_text
-from boolab.core.types import Compacted, Message, Response, Text, WrapUp
+from boolab.core.types import Response
 from boolab.errors import INTERRUPTS, ModelError, describe
 from boolab.harnesses.compaction import Summariser
 from boolab.runtime.engine.seeds import request_seed

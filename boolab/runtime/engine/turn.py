@@ -27,8 +27,10 @@ from typing import Final, Literal
 
 from boolab.core.clock import VirtualClock, WallClock
 from boolab.core.events import start_event, step_events
+from boolab.core.messages import Message
+from boolab.core.run import Run
 from boolab.core.text import flat
-from boolab.core.types import Event, Message, Response, Run, Step, Stop, StopReason, ToolResult, Usage
+from boolab.core.types import Event, Response, Step, Stop, StopReason, ToolResult, Usage
 from boolab.errors import INTERRUPTS, ModelError, UnknownCounter, WorldError, describe
 from boolab.limits.counters import Progress
 from boolab.limits.ladder import LadderState

@@ -15,8 +15,10 @@ from contextlib import suppress
 from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias, TypeGuard, cast, runtime_checkable
 
 from boolab.core.clock import Clock
+from boolab.core.messages import Message
+from boolab.core.run import Run
 from boolab.core.surrogates import whole_response
-from boolab.core.types import RESPONSE_WORDS, UNKNOWN_USAGE, Message, Response, Run, ToolCall, ToolResult, Usage
+from boolab.core.types import RESPONSE_WORDS, UNKNOWN_USAGE, Response, ToolCall, ToolResult, Usage
 from boolab.io.checks import MAX_COUNT
 from boolab.runtime.tools.tool import ToolContext, ToolSpec
 

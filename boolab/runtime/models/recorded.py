@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
 from boolab.core.codec import dumps, run_fields
+from boolab.core.messages import Message, Reasoning, Text
+from boolab.core.run import Compacted, Run
 from boolab.core.run_tree import tool_calls
 from boolab.core.text import count
-from boolab.core.types import Compacted, Message, Reasoning, Response, Run, Text, ToolCall, ToolResult
+from boolab.core.types import Response, ToolCall, ToolResult
 from boolab.errors import ModelError, ScriptExhausted, SettingError
 from boolab.io.checks import repr_of
 from boolab.io.files import read_file, user_path

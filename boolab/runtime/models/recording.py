@@ -26,7 +26,8 @@ from typing import Any, Final, Literal, NamedTuple
 from boolab.core.caller import warn
 from boolab.core.codec import decode, dumps, encode
 from boolab.core.context import Growing
-from boolab.core.types import Message, Response, StepStart, ToolResult
+from boolab.core.messages import Message, StepStart
+from boolab.core.types import Response, ToolResult
 from boolab.errors import ReadWarning, RunFormatError
 from boolab.io.files import read_file, user_path
 from boolab.runtime.tools.tool import ToolSpec

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from boolab.core.context import Context
+from boolab.core.messages import Message, StepStart
 from boolab.core.text import count
-from boolab.core.types import Message, Response, StepStart, ToolCall, ToolResult, Usage
+from boolab.core.types import Response, ToolCall, ToolResult, Usage
 from boolab.errors import ModelError, ScriptError, ScriptExhausted
 from boolab.io.yaml_loader import read_document
 from boolab.runtime.models.base import RETRYABLE, Emit, LocalModel, Request

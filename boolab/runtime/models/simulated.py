@@ -24,8 +24,10 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from boolab.core.clock import Clock, VirtualClock
 from boolab.core.context import Context, estimated_tokens
+from boolab.core.messages import History, Message, StepStart
+from boolab.core.run import Run
 from boolab.core.text import count
-from boolab.core.types import History, Message, Response, Run, Step, StepStart, ToolCall, ToolResult
+from boolab.core.types import Response, Step, ToolCall, ToolResult
 from boolab.runtime.models.base import Emit, LocalModel, Request
 from boolab.runtime.models.profile import Profile
 from boolab.runtime.models.profile_parts import Reminder

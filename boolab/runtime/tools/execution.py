@@ -18,9 +18,10 @@ from typing import Any, Final, Literal, TypeAlias
 from pydantic_core import ValidationError, from_json, to_json, to_jsonable_python
 
 from boolab.core.clock import Clock
+from boolab.core.messages import Message
 from boolab.core.redacted import TIMED_OUT
 from boolab.core.surrogates import whole_result, whole_text
-from boolab.core.types import Message, ToolCall, ToolResult
+from boolab.core.types import ToolCall, ToolResult
 from boolab.errors import INTERRUPTS, ToolError, describe, nearest
 from boolab.runtime.tools.tool import ToolContext, ToolSpec
 

@@ -24,8 +24,9 @@ from pydantic_core import SchemaValidator
 from typing_extensions import TypedDict
 
 from boolab.core.clock import Clock
+from boolab.core.messages import Message
 from boolab.core.surrogates import whole_text
-from boolab.core.types import JSON, Message
+from boolab.core.types import JSON
 from boolab.errors import SettingError, ToolError
 from boolab.io import checks
 from boolab.io.checks import is_amount

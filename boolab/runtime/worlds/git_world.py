@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from boolab.core.run import Run
 from boolab.core.text import first_of
-from boolab.core.types import Run
 from boolab.errors import SettingError, WorldError
 from boolab.io.files import user_path
 from boolab.io.git.command import shown

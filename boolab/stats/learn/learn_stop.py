@@ -29,8 +29,9 @@ import numpy as np
 from scipy import stats  # type: ignore[import-untyped] # scipy has no types
 from tqdm.auto import tqdm
 
+from boolab.core.run import Run
 from boolab.core.text import count
-from boolab.core.types import Run, Scope
+from boolab.core.types import Scope
 from boolab.errors import SettingError
 from boolab.frames.runs import Runs, as_runs, distinct_runs
 from boolab.io.checks import check_name, whole

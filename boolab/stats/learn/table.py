@@ -15,7 +15,8 @@ from itertools import chain
 import numpy as np
 
 from boolab.core.gc_pause import without_collection
-from boolab.core.types import Run, Scope
+from boolab.core.run import Run
+from boolab.core.types import Scope
 from boolab.errors import SettingError, near
 from boolab.frames.runs import turns_of
 from boolab.frames.tables import runs_df

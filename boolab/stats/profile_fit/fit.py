@@ -19,8 +19,8 @@ from typing import Final, TypeVar
 import numpy as np
 
 from boolab.core.redacted import chars_of
+from boolab.core.run import Run
 from boolab.core.text import count
-from boolab.core.types import Run
 from boolab.errors import SettingError
 from boolab.frames.runs import Runs, as_runs
 from boolab.runtime.models.profile import Profile

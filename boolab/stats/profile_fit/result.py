@@ -22,8 +22,8 @@ import numpy as np
 import pandas as pd
 
 from boolab.core.displayable import Displayable
+from boolab.core.run import Run
 from boolab.core.text import count
-from boolab.core.types import Run
 from boolab.display.document import Document
 from boolab.errors import SettingError
 from boolab.frames.data_set import of_set

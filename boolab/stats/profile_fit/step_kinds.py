@@ -21,7 +21,8 @@ from itertools import chain
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from boolab.core.redacted import chars_of
-from boolab.core.types import REDACTED, Run, Step, ToolCall, ToolResult
+from boolab.core.run import Run
+from boolab.core.types import REDACTED, Step, ToolCall, ToolResult
 from boolab.frames.runs import turns_of
 from boolab.limits.call_identity import call_key
 

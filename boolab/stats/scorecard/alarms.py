@@ -14,7 +14,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from boolab.core.types import Run, Step, ToolCall, ToolResult
+from boolab.core.run import Run
+from boolab.core.types import Step, ToolCall, ToolResult
 from boolab.limits.call_identity import ObservedCall
 from boolab.limits.detectors.streaks import RepeatStreak
 from boolab.limits.stop import StopRule, Threshold

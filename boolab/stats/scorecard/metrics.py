@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from boolab.core.types import MICRO, Run, Scope
+from boolab.core.run import Run
+from boolab.core.types import MICRO, Scope
 from boolab.errors import SettingError
 from boolab.frames.labels import check_keys, flag_of, label, mapping_of
 from boolab.frames.runs import as_runs, distinct_runs

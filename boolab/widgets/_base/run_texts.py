@@ -8,8 +8,9 @@ from itertools import chain
 from typing import Final, NamedTuple
 
 from boolab.core.redacted import chars_of, is_redacted
+from boolab.core.run import Run
 from boolab.core.text import clean, clip, count, shorten
-from boolab.core.types import MICRO, REDACTED, Run, ToolCall
+from boolab.core.types import MICRO, REDACTED, ToolCall
 from boolab.display.text import NO_NAME
 from boolab.display.tool_kinds import Kind, kind_of
 from boolab.frames.runs import used_by

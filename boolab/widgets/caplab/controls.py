@@ -8,9 +8,9 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from boolab.core.run import Run
 from boolab.core.run_tree import tool_calls
 from boolab.core.text import clean
-from boolab.core.types import Run
 from boolab.errors import SettingError, near
 from boolab.harnesses.policy import default_settings
 from boolab.harnesses.presets import policies

@@ -11,9 +11,10 @@ from typing import Any, Final, TypeVar
 import numpy as np
 import pandas as pd
 
+from boolab.core.run import Run
 from boolab.core.run_tree import in_agent_order, in_labelled_groups, roots_in
 from boolab.core.text import clean, count, shorten
-from boolab.core.types import Identities, Run
+from boolab.core.types import Identities
 from boolab.errors import SettingError
 from boolab.frames.runs import Runs, as_runs
 from boolab.frames.tables import tools_called

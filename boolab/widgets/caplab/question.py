@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Literal, NamedTuple
 
+from boolab.core.run import Run
 from boolab.core.run_tree import in_agent_order
 from boolab.core.text import clean, count
-from boolab.core.types import Run
 from boolab.display.text import NO_NAME
 from boolab.errors import SettingError
 from boolab.frames.data_set import SET

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import pandas as pd
 
+from boolab.core.run import Run
 from boolab.core.text import count
-from boolab.core.types import Run
 from boolab.display.numbers import percent
 from boolab.errors import SettingError
 from boolab.harnesses.setting import ALL_AGENTS

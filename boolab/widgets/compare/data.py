@@ -8,8 +8,9 @@ from itertools import zip_longest
 from typing import Any, Final, NamedTuple, Self
 
 from boolab.core.redacted import chars_of, is_redacted
+from boolab.core.run import Run
 from boolab.core.text import clean, clip, count, first_of
-from boolab.core.types import REDACTED, Run, Step, ToolCall, ToolResult
+from boolab.core.types import REDACTED, Step, ToolCall, ToolResult
 from boolab.display.text import aligned
 from boolab.display.tool_kinds import Kind, kind_of
 from boolab.limits.call_identity import arguments_hash

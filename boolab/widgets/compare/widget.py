@@ -7,8 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from boolab.core.run import Run
 from boolab.core.text import count
-from boolab.core.types import Run, Stop
+from boolab.core.types import Stop
 from boolab.errors import SettingError
 from boolab.frames.runs import Runs, one_run, two_runs
 from boolab.harnesses.compare import distinct_names

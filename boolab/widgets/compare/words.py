@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from boolab.core.types import Run, stop_place
+from boolab.core.run import Run, stop_place
 from boolab.limits.table import LIMIT_OF_REASON, LIMITS
 
 

@@ -10,8 +10,8 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
+from boolab.core.run import Run
 from boolab.core.text import clean, count, shorten
-from boolab.core.types import Run
 from boolab.display.numbers import span
 from boolab.display.text import aligned
 from boolab.frames.dtypes import axis_value

@@ -13,7 +13,8 @@ import numpy as np
 import pandas as pd
 
 from boolab.core.endings import proxy_success
-from boolab.core.types import MICRO, Identities, Run, Scope
+from boolab.core.run import Run
+from boolab.core.types import MICRO, Identities, Scope
 from boolab.errors import SettingError
 from boolab.frames.dtypes import INT, axis_dtype, is_missing
 from boolab.frames.runs import known_sum, used_by

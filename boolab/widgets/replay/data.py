@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from boolab.core.redacted import is_redacted
+from boolab.core.run import Run, stop_place
 from boolab.core.text import count
-from boolab.core.types import REDACTED, Run, stop_place
+from boolab.core.types import REDACTED
 from boolab.display.numbers import duration, money, short_number
 from boolab.display.text import NO_NAME
 from boolab.display.tool_kinds import KINDS

@@ -6,8 +6,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
+from boolab.core.messages import Message
+from boolab.core.run import Run, stop_place
 from boolab.core.text import clean, clip, count
-from boolab.core.types import MICRO, Event, Message, Run, ToolCall, stop_place
+from boolab.core.types import MICRO, Event, ToolCall
 from boolab.display.numbers import duration, money, short_number
 from boolab.display.tool_kinds import kind_of
 from boolab.widgets._base.run_texts import in_words

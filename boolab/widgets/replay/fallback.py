@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from boolab.core.run import Run
 from boolab.core.text import clean, clip, count
-from boolab.core.types import Response, Run, Step
+from boolab.core.types import Response, Step
 from boolab.display.transcript import WIDTH
 from boolab.frames.dtypes import well_formed
 from boolab.widgets._base.widget import png_of

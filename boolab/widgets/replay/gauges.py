@@ -9,8 +9,9 @@ from itertools import accumulate, chain, groupby, pairwise
 from statistics import median
 from typing import Any, Final
 
+from boolab.core.run import Run
 from boolab.core.text import count
-from boolab.core.types import MICRO, Run
+from boolab.core.types import MICRO
 from boolab.display.numbers import duration
 from boolab.limits.detectors.streaks import ErrorStreak, RepeatStreak
 from boolab.limits.table import MEASURES

@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from boolab.core.redacted import is_redacted
+from boolab.core.run import Run, stop_place
 from boolab.core.text import count
-from boolab.core.types import MICRO, Run, stop_place
+from boolab.core.types import MICRO
 from boolab.display.numbers import duration, money, short_number, whole_percent
 from boolab.frames.runs import known_sum
 from boolab.widgets._base.run_texts import calls_of, dollars_of, shown, tokens_of

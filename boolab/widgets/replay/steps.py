@@ -7,8 +7,10 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import accumulate, chain, groupby
 from typing import Any, Final
 
+from boolab.core.messages import Message
+from boolab.core.run import Run
 from boolab.core.text import clean, count, shorten
-from boolab.core.types import MICRO, Message, Run, Step, ToolCall, ToolResult
+from boolab.core.types import MICRO, Step, ToolCall, ToolResult
 from boolab.display.numbers import span
 from boolab.frames.runs import known_sum
 from boolab.limits.call_identity import ObservedCall

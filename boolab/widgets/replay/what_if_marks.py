@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any, Final
 
-from boolab.core.types import Run
+from boolab.core.run import Run
 from boolab.display.transcript import limit_in_words
 from boolab.frames.runs import turns_of
 from boolab.harnesses.policy import Policy

@@ -11,8 +11,8 @@ from typing import Any, Final
 import ipywidgets
 import traitlets
 
+from boolab.core.run import Run
 from boolab.core.text import count, shorten
-from boolab.core.types import Run
 from boolab.display.text import NO_NAME
 from boolab.errors import SettingError
 from boolab.frames.runs import Runs, as_runs, one_run

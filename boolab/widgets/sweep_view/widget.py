@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import traitlets
 
+from boolab.core.run import Run
 from boolab.core.text import count
-from boolab.core.types import Run
 from boolab.errors import SettingError
 from boolab.sweeps.progress import Begun, CellResult, result_of
 from boolab.widgets._base.standalone_html import PagePart

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import traitlets
 
+from boolab.core.run import Run
 from boolab.core.text import clean, count, shorten
-from boolab.core.types import Run, Scope
+from boolab.core.types import Scope
 from boolab.limits.stop import StopRule
 from boolab.live.follow.fleet import Fleet
 from boolab.live.follow.places import places_of, usual_places

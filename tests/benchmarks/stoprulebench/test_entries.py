@@ -18,7 +18,8 @@ from benchmarks.stoprulebench.rule_file import parse_rules
 from benchmarks.stoprulebench.stop_list import read_stops
 from benchmarks.stoprulebench.submission import Submission, as_json
 from benchmarks.stoprulebench.tracks import TRACKS, parts_of
-from boolab.core.types import Run, Step
+from boolab.core.run import Run
+from boolab.core.types import Step
 from boolab.errors import FileError, SettingError
 from boolab.limits.function_rule import Prefix
 from boolab.limits.stop import StopRule

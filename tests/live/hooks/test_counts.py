@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import boolab as bl
-from boolab.core.types import Response, Run, Step, Stop, ToolCall, ToolResult
+from boolab.core.run import Run
+from boolab.core.types import Response, Step, Stop, ToolCall, ToolResult
 from boolab.live.hooks import counts, journal
 from boolab.live.hooks.claude_code import call_records
 from boolab.live.hooks.counts import Boundary, State, monitor_for, state_after

@@ -9,8 +9,9 @@ import pytest
 
 import boolab as bl
 from boolab.core.endings import proxy_success
+from boolab.core.run import Run
 from boolab.core.run_tree import Start, starts_of
-from boolab.core.types import REDACTED, Run, Usage
+from boolab.core.types import REDACTED, Usage
 from boolab.errors import ReadWarning, RunFormatError
 from boolab.logs.fields import Head
 from boolab.logs.readers.atif import sniff

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from boolab.core.run import Run
 from boolab.core.run_tree import Start, starts_of
-from boolab.core.types import Run, ToolResult, Usage
+from boolab.core.types import ToolResult, Usage
 from boolab.errors import ReadWarning, RunFormatError
 from boolab.frames.tables import runs_df
 from boolab.logs.fields import Head

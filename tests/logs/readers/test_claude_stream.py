@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import boolab as bl
-from boolab.core.types import Run
+from boolab.core.run import Run
 from tests.support.readers import write_lines
 
 BASE = {"session_id": "s1", "parent_tool_use_id": None}

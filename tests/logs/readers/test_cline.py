@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 import boolab as bl
-from boolab.core.types import Run, Usage
+from boolab.core.run import Run
+from boolab.core.types import Usage
 from boolab.errors import ReadWarning
 from boolab.logs.fields import Head
 from boolab.logs.load import load_runs, read_logs

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from boolab.core.types import Run
+from boolab.core.run import Run
 from boolab.live.follow.log_file import LogFile
 from boolab.logs.load import read_file
 from boolab.logs.log_files import readers

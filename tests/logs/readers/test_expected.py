@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from boolab.core.types import Run
+from boolab.core.run import Run
 from boolab.errors import ReadWarning, RunFormatError
 from boolab.logs.fields import Head
 from boolab.logs.load import read_logs

@@ -2,7 +2,7 @@
 
 import pytest
 
-from boolab.core.types import Run
+from boolab.core.run import Run
 from boolab.logs.log_files import readers
 from tests.logs.readers import given
 

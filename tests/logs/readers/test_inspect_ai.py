@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from boolab.core.types import Run, Usage
+from boolab.core.run import Run
+from boolab.core.types import Usage
 from boolab.errors import RunFormatError
 from boolab.io import packed as limits
 from boolab.logs.load import load_runs

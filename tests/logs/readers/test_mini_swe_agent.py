@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 import boolab as bl
-from boolab.core.types import UNKNOWN_USAGE, Run, Usage
+from boolab.core.run import Run
+from boolab.core.types import UNKNOWN_USAGE, Usage
 from boolab.errors import ReadWarning, RunFormatError
 from boolab.logs.fields import Head
 from boolab.logs.readers.mini_swe_agent import sniff

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from boolab.core.run import Run
 from boolab.core.run_tree import Start, starts_of
-from boolab.core.types import Run, Usage
+from boolab.core.types import Usage
 from boolab.logs.load import load_runs
 from tests.support.readers import reader_of
 from tests.support.samples import own

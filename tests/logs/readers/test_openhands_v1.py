@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from boolab.core.types import REDACTED, Run, Usage
+from boolab.core.run import Run
+from boolab.core.types import REDACTED, Usage
 from boolab.logs.load import load_runs, read_logs
 from tests.support.readers import reader_of
 from tests.support.samples import own, shared

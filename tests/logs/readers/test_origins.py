@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from boolab.core.types import Run
+from boolab.core.run import Run
 from boolab.logs.load import load_runs
 
 CLAUDE = {"sessionId": "s1", "cwd": "/app", "version": "2.1.39", "gitBranch": "main", "entrypoint": "cli"}

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from boolab.core.types import UNKNOWN_USAGE, Run, Usage
+from boolab.core.run import Run
+from boolab.core.types import UNKNOWN_USAGE, Usage
 from boolab.errors import ReadWarning
 from boolab.logs.load import load_runs
 from tests.support.readers import only, reader_of, write_lines

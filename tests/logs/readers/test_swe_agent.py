@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from boolab.core.types import UNKNOWN_USAGE, Run
+from boolab.core.run import Run
+from boolab.core.types import UNKNOWN_USAGE
 from boolab.errors import ReadWarning
 from boolab.logs.load import read_logs
 from tests.support.readers import reader_of

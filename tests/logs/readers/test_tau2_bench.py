@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from boolab.core.types import Run, Score, Usage
+from boolab.core.run import Run, Score
+from boolab.core.types import Usage
 from boolab.errors import ReadWarning
 from boolab.logs.fields import Head
 from boolab.logs.load import load_runs

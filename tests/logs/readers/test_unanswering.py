@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from boolab.core.types import Run
+from boolab.core.run import Run
 from boolab.errors import ReadWarning
 from boolab.logs.load import load_runs, read_file
 from boolab.logs.log_files import readers

@@ -21,7 +21,8 @@ import boolab as bl
 from boolab.core.clock import VirtualClock
 from boolab.core.codec import dumps, run_fields, run_of
 from boolab.core.events import run_events
-from boolab.core.types import Response, Run, Step, ToolCall, ToolResult
+from boolab.core.run import Run
+from boolab.core.types import Response, Step, ToolCall, ToolResult
 from boolab.harnesses.presets import policies
 from boolab.runtime.engine.loop import YIELD_EVERY_S
 from boolab.runtime.models.base import Emit, Request

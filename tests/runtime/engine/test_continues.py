@@ -12,7 +12,8 @@ import pytest
 import boolab as bl
 from boolab.core.codec import dumps
 from boolab.core.events import run_events
-from boolab.core.types import Event, Message, Sentinel, Text, ToolResult
+from boolab.core.messages import Message, Sentinel, Text
+from boolab.core.types import Event, ToolResult
 from boolab.logs.atif_format import run_of_trajectory, trajectory
 from boolab.runtime.models.base import Emit
 from boolab.whatif.from_frame import ledger_of_frame

@@ -17,7 +17,9 @@ from hypothesis import HealthCheck, Phase, given
 from hypothesis import strategies as st
 
 import boolab as bl
-from boolab.core.types import Compacted, Message, Response, Run, StepStart, Text, ToolCall, ToolResult, Usage
+from boolab.core.messages import Message, StepStart, Text
+from boolab.core.run import Compacted, Run
+from boolab.core.types import Response, ToolCall, ToolResult, Usage
 from boolab.errors import ModelError, ScriptExhausted, SettingError
 from boolab.frames.runs import with_subagents
 from boolab.harnesses.compaction import Compaction

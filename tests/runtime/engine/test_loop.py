@@ -13,7 +13,8 @@ import pytest
 import boolab as bl
 from boolab import events_df, runs_df, steps_df
 from boolab.core.events import run_events
-from boolab.core.types import Event, Sentinel, StepStart
+from boolab.core.messages import Sentinel, StepStart
+from boolab.core.types import Event
 from boolab.runtime.engine.loop import Action, loop, tool_phase
 from boolab.runtime.engine.runner import run, turn_of
 from boolab.runtime.engine.summaries import SUMMARY_PROMPT

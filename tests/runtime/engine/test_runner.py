@@ -12,7 +12,8 @@ import pytest
 
 import boolab as bl
 from boolab.core.clock import VirtualClock
-from boolab.core.types import Message, Run, Text
+from boolab.core.messages import Message, Text
+from boolab.core.run import Run
 from boolab.errors import BoolabError, SettingError
 from boolab.runtime.agents.agent import Agent
 from boolab.runtime.engine.runner import resume, run, run_sync, start

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import boolab as bl
-from boolab.core.types import Run
+from boolab.core.run import Run
 from boolab.frames.tables import steps_df
 from tests.limits.test_catalog import ITEMS, RULES
 from tests.support.helpers import call, play

@@ -18,7 +18,9 @@ from hypothesis import strategies as st
 
 import boolab as bl
 from boolab.core.clock import VirtualClock
-from boolab.core.types import Event, Message, Response, Run, Text, ToolCall, ToolResult, Usage
+from boolab.core.messages import Message, Text
+from boolab.core.run import Run
+from boolab.core.types import Event, Response, ToolCall, ToolResult, Usage
 from boolab.errors import ModelError, ReadWarning, RunFormatError, ScriptExhausted, SettingError
 from boolab.harnesses.compaction import Compaction
 from boolab.runtime.agents.agent import Agent

@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from boolab.core.types import Run
+from boolab.core.run import Run
 from boolab.frames.tables import runs_df
 from boolab.runtime.models.profile import Profile, shipped_profiles
 from boolab.stats.profile_fit.result import going_on, play

@@ -25,7 +25,8 @@ from scipy import stats  # type: ignore[import-untyped] # scipy has no types
 
 import boolab as bl
 from boolab.core.clock import VirtualClock
-from boolab.core.types import Event, History, ToolResult
+from boolab.core.messages import History
+from boolab.core.types import Event, ToolResult
 from boolab.runtime.engine.runner import run as run_async
 from boolab.runtime.models.base import Emit, validate_response
 from boolab.runtime.models.simulated import NO_TOOLS

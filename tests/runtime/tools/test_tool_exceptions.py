@@ -18,7 +18,8 @@ import pytest
 
 import boolab as bl
 from boolab.core.clock import VirtualClock
-from boolab.core.types import Response, Run, ToolCall, ToolResult
+from boolab.core.run import Run
+from boolab.core.types import Response, ToolCall, ToolResult
 from boolab.runtime.engine import portal
 from boolab.runtime.models.base import Request
 from boolab.runtime.models.scripted import ScriptedModel

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import spearmanr  # type: ignore[import-untyped] # scipy has no types
 
 import boolab as bl
-from boolab.core.types import Run
+from boolab.core.run import Run
 from boolab.stats.compare_rules.settings import Chooser
 
 SETS = ["intercode-sql", "intercode-bash", "intercode-ctf", "intercode-python", "tau-airline", "tau2-airline",

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import boolab as bl
-from boolab.core.types import Run
+from boolab.core.run import Run
 from boolab.errors import SettingError
 from boolab.stats.compare_rules.cross_validation import folds_of
 from boolab.store.writer import Store

@@ -27,7 +27,8 @@ from typing import Any, ClassVar, Final
 from pydantic_core import from_json
 
 from boolab.core.context import Growing
-from boolab.core.types import Message, Part, Reasoning, Text, ToolCall, ToolResult
+from boolab.core.messages import Message, Part, Reasoning, Text
+from boolab.core.types import ToolCall, ToolResult
 from boolab.errors import SettingError
 from boolab.runtime.models.base import Emit, Request
 from boolab.runtime.models.remote.anthropic_stream import MessageDecoder, error_message

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from boolab.core.context import Growing
-from boolab.core.types import Message, Reasoning, Text, ToolCall, ToolResult
+from boolab.core.messages import Message, Reasoning, Text
+from boolab.core.types import ToolCall, ToolResult
 from boolab.runtime.models.base import Emit, Request
 from boolab.runtime.models.remote.openai_stream import REASONING_FIELDS, ChatDecoder, error_text
 from boolab.runtime.models.remote.protocol import check_parameters, dump_json, parse_object

@@ -11,20 +11,8 @@ from hypothesis import strategies as st
 
 from boolab.core.clock import VirtualClock
 from boolab.core.context import Context
-from boolab.core.types import (
-    History,
-    Input,
-    Message,
-    Part,
-    Reasoning,
-    Response,
-    Sentinel,
-    Step,
-    Text,
-    ToolCall,
-    ToolResult,
-    response_message,
-)
+from boolab.core.messages import History, Input, Message, Part, Reasoning, Sentinel, Text, response_message
+from boolab.core.types import Response, Step, ToolCall, ToolResult
 from boolab.errors import SettingError
 from boolab.runtime.models.base import Request
 from boolab.runtime.models.remote.anthropic_request import Messages

@@ -9,7 +9,7 @@ import pytest
 
 import boolab as bl
 from boolab.core.clock import VirtualClock
-from boolab.core.types import Run
+from boolab.core.run import Run
 from tests.support.helpers import look
 from tests.support.model_protocols import CHAT, MESSAGES, Said, Speaks
 from tests.support.model_server import RESET, Act, Asked, Forever, ModelServer, stream, whole

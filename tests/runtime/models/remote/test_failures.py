@@ -15,7 +15,8 @@ import pytest
 
 import boolab as bl
 from boolab.core.clock import VirtualClock
-from boolab.core.types import Event, Run
+from boolab.core.run import Run
+from boolab.core.types import Event
 from boolab.runtime.engine.abort import Abort
 from boolab.runtime.models.base import Model
 from tests.support.helpers import QUIET, look

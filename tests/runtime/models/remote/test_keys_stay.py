@@ -23,8 +23,9 @@ import pytest
 
 import boolab as bl
 from boolab.core.clock import VirtualClock
+from boolab.core.messages import Message, Text
 from boolab.core.process_pool import ProcessPool
-from boolab.core.types import Event, Message, Text
+from boolab.core.types import Event
 from boolab.runtime.models.remote.model import RemoteModel
 from tests.support.canary import CANARY
 from tests.support.cases import first

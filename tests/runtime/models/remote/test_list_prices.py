@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 import boolab as bl
 from boolab.cli.main import main
 from boolab.core import prices
-from boolab.core.types import MICRO, Run, Usage
+from boolab.core.run import Run
+from boolab.core.types import MICRO, Usage
 from boolab.errors import SettingError
 from boolab.logs.list_prices import prices_of
 from boolab.store.writer import Store

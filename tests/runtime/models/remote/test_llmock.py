@@ -19,7 +19,8 @@ import pytest
 
 import boolab as bl
 from boolab.core.clock import VirtualClock
-from boolab.core.types import Event, Run
+from boolab.core.run import Run
+from boolab.core.types import Event
 from boolab.runtime.models.base import Model
 from tests.support.canary import CANARY, KEYS
 from tests.support.helpers import look

@@ -13,7 +13,8 @@ from typing import Final
 import pytest
 
 import boolab as bl
-from boolab.core.types import Event, Run
+from boolab.core.run import Run
+from boolab.core.types import Event
 from boolab.runtime.models.base import Model
 from tests.support.helpers import QUIET, TOOLS
 from tests.support.model_protocols import CHAT, PROTOCOLS, Said, Speaks

@@ -14,20 +14,9 @@ from hypothesis import strategies as st
 
 from boolab.core.clock import VirtualClock
 from boolab.core.context import Context
-from boolab.core.types import (
-    UNKNOWN_USAGE,
-    Compacted,
-    Message,
-    Reasoning,
-    Response,
-    Sentinel,
-    Step,
-    Text,
-    ToolCall,
-    ToolResult,
-    Usage,
-    response_message,
-)
+from boolab.core.messages import Message, Reasoning, Sentinel, Text, response_message
+from boolab.core.run import Compacted
+from boolab.core.types import UNKNOWN_USAGE, Response, Step, ToolCall, ToolResult, Usage
 from boolab.errors import SettingError
 from boolab.runtime.engine.record import NOT_EXECUTED, TurnHistory, from_user
 from boolab.runtime.models.base import Request, validate_response

@@ -8,7 +8,8 @@ import pytest
 
 import boolab as bl
 from boolab.core.clock import VirtualClock
-from boolab.core.types import Event, Message, Response, Text
+from boolab.core.messages import Message, Text
+from boolab.core.types import Event, Response
 from boolab.runtime.models.base import Model, Request
 from tests.support.cases import first
 from tests.support.helpers import QUIET, look

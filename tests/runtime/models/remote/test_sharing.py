@@ -14,7 +14,8 @@ import pytest
 
 import boolab as bl
 from boolab.core.clock import VirtualClock
-from boolab.core.types import Event, Run
+from boolab.core.run import Run
+from boolab.core.types import Event
 from boolab.runtime.engine.abort import Abort
 from tests.support.cases import first
 from tests.support.helpers import QUIET, TOOLS

@@ -18,7 +18,8 @@ from pydantic import SecretStr
 
 import boolab as bl
 from boolab.core.clock import VirtualClock
-from boolab.core.types import Event, Message, Response, Text, Usage
+from boolab.core.messages import Message, Text
+from boolab.core.types import Event, Response, Usage
 from boolab.errors import SettingError
 from boolab.runtime.engine.abort import Abort
 from boolab.runtime.models.base import Emit, Model, Request
