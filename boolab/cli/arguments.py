@@ -48,10 +48,6 @@ def values_of(text: str, number: Callable[[str], float] = int, minimum: int = 1)
     """The values of an axis: `20`, `1:200`, `1:200:5`, `2,3,5`, `5,10,none`; None is off.
 
     A range includes its end, if its steps reach it. Whole numbers are `minimum` or more, others above 0.
-
-    Example:
-        >>> values_of("1:3,10,none"), values_of("5:20:5")
-        ([1, 2, 3, 10, None], [5, 10, 15, 20])
     """
     values: dict[Any, None] = {}
     for part in text.split(","):
@@ -85,12 +81,7 @@ def _part(part: str, number: Callable[[str], float]) -> Iterable[Any]:
 
 
 def since_of(text: str, now: datetime | None = None) -> datetime:
-    """The time that a text means: `30d`, `12h`, `2w`, `45m` ago, or a date (`2026-11-01`, local time).
-
-    Example:
-        >>> since_of("2w", datetime(2026, 11, 15, tzinfo=UTC)).isoformat()
-        '2026-11-01T00:00:00+00:00'
-    """
+    """The time that a text means: `30d`, `12h`, `2w`, `45m` ago, or a date (`2026-11-01`, local time)."""
     ago = re.fullmatch(r"(\d{1,6})([mhdw])", text.strip().lower())
     try:
         if ago is not None:

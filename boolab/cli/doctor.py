@@ -108,12 +108,7 @@ def as_json(harness_logs: Sequence[Found], *, since: str | None = None, limit: i
 
 
 def ago(moment: datetime | None, current_time: datetime | None = None) -> str:
-    """How long ago that was.
-
-    Example:
-        >>> ago(datetime(2026, 11, 1, tzinfo=UTC), datetime(2026, 11, 4, tzinfo=UTC))
-        '3 days ago'
-    """
+    """How long ago that was."""
     if moment is None:
         return "never"
     seconds = max(0.0, ((current_time or datetime.now(UTC)) - moment).total_seconds())

@@ -137,12 +137,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def meant(word: str, choices: Iterable[str]) -> str:
-    """The end of a message about an unknown word: the nearest word, or all known words.
-
-    Example:
-        >>> meant("dotcor", ["doctor", "demo"]), meant("x", ["doctor", "demo"])
-        ('; did you mean doctor?', ' (choose from doctor, demo)')
-    """
+    """The end of a message about an unknown word: the nearest word, or all known words."""
     words = list(choices)
     near = nearest(word, words)
     return f"; did you mean {near}?" if near else f" (choose from {', '.join(words)})"
@@ -177,14 +172,7 @@ def subcommands(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParser
 
 
 def refusal(parser: argparse.ArgumentParser, unknown: Sequence[str]) -> str:
-    """Why an argument that is left over is not accepted: the nearest option, or the command that lists all of them.
-
-    Example:
-        >>> parser = argparse.ArgumentParser(prog="boolab lab")
-        >>> _ = parser.add_argument("--copy")
-        >>> refusal(parser, ["--cpy", "1"]), refusal(parser, ["more"])
-        ('--cpy is not known; did you mean --copy?', "more is not known; 'boolab lab --help' lists the options")
-    """
+    """Why an argument that is left over is not accepted: the nearest option, or the command that lists all of them."""
     options = [*chain.from_iterable(action.option_strings for action in parser._actions)]  # noqa: SLF001 - no public way
     near = nearest(unknown[0].partition("=")[0], options)
     name, _, value = " ".join(unknown[:2]).replace("=", " ").lstrip("-").partition(" ")

@@ -72,12 +72,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def lab_command(path: str | None = None, options: Sequence[str] = ()) -> list[str]:
-    """The command line of JupyterLab, on `path` or the notebooks that come with boolab.
-
-    Example:
-        >>> lab_command(".", ["--no-browser"])[1:4]
-        ['-m', 'jupyterlab', '.']
-    """
+    """The command line of JupyterLab, on `path` or the notebooks that come with boolab."""
     if find_spec("jupyterlab") is None:
         raise SettingError(f"JupyterLab is not installed for {sys.executable}: {install('jupyterlab')}")
     target = notebooks_to_work_in() if path is None else user_path(path)

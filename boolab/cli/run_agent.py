@@ -241,12 +241,7 @@ def model_of(args: Namespace, agent: Agent | None) -> tuple[Model, str]:
 
 
 def protocol_of(name: str, base_url: str | None) -> str:
-    """The protocol of a model: Anthropic's for its own host and for names of its own models.
-
-    Example:
-        >>> protocol_of("claude-haiku", None), protocol_of("anthropic/claude-haiku", "https://openrouter.ai/api/v1")
-        ('anthropic', 'openai')
-    """
+    """The protocol of a model: Anthropic's for its own host and for names of its own models."""
     is_anthropic = name.startswith("claude") or urlsplit(base_url or "").hostname == "api.anthropic.com"
     return "anthropic" if is_anthropic else "openai"
 

@@ -256,10 +256,6 @@ def status_line(
     """The state of a run, against its limits.
 
     `progress`: its counters; missing ones are 0, None is not known.
-
-    Example:
-        >>> status_line(3, {"tool_calls": 4, "cost": 4_000}, {"steps": 20, "cost": 500_000}, 12.3, "thinking 2 s")
-        'step 3 of 20 · thinking 2 s · $0.0040 of $0.50 · 4 calls · tokens 0 in, 0 out · 12 s'
     """
     cost, tokens = progress.get("cost", 0), Usage(progress.get("input_tokens", 0), progress.get("output_tokens", 0))
     cost_text = ("$?" if cost is None else f"${cost / 1_000_000:.4f}") if cost != 0 or "cost" in limits else ""

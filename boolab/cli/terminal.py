@@ -36,12 +36,7 @@ def is_terminal(stream: TextIO, environment: Mapping[str, str] = os.environ) -> 
 
 
 def clipped(line: str, room: int) -> str:
-    """A line, cut to this many columns; an ellipsis stands for a missing end.
-
-    Example:
-        >>> clipped("東京都庁", 5), clipped("Tokyo", 5)
-        ('東京…', 'Tokyo')
-    """
+    """A line, cut to this many columns; an ellipsis stands for a missing end."""
     if columns_of(line) <= room:
         return line
     line = clip(line, room)
@@ -51,20 +46,7 @@ def clipped(line: str, room: int) -> str:
 
 
 class Sheet:
-    """Text on a stream, wrapped and indented, above a status line. Each call is one write, followed by a flush.
-
-    Example:
-        >>> from io import StringIO
-        >>> sheet = Sheet(StringIO(), terminal=False, columns=lambda: 30)
-        >>> sheet.begin("  1. ", "     ")
-        >>> for delta in ("It is in the fi", "rst of", " the three files."):
-        ...     sheet.write(delta)
-        >>> sheet.line("     -> read_file")
-        >>> print(sheet.stream.getvalue(), end="")
-          1. It is in the first of
-             the three files.
-             -> read_file
-    """
+    """Text on a stream, wrapped and indented, above a status line. Each call is one write, followed by a flush."""
 
     def __init__(self, stream: TextIO, *, terminal: bool, columns: Callable[[], int] | None = None) -> None:
         self.stream = stream

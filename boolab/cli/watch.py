@@ -52,12 +52,7 @@ _FRAME: Final = 3
 
 
 def seconds_of(text: str) -> float:
-    """A duration: `30s`, `10m`, `2h` or `1d`, in seconds.
-
-    Example:
-        >>> seconds_of("10m"), seconds_of("90s")
-        (600.0, 90.0)
-    """
+    """A duration: `30s`, `10m`, `2h` or `1d`, in seconds."""
     match = re.fullmatch(r"(\d{1,6})([smhd])", text.strip().lower())
     if match is None:
         raise argparse.ArgumentTypeError(f"{text!r} is not a duration; accepted: 30s, 10m, 2h or 1d")

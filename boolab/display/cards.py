@@ -31,14 +31,7 @@ _STATUS: Final = {
 
 @singledispatch
 def document_of(value: Any) -> Document:  # noqa: ANN401 - any value with the method
-    """Make the document of a value.
-
-    Example:
-        >>> import boolab as bl
-        >>> run = bl.run_sync(None, "Look", model=bl.ScriptedModel(["Done."]))
-        >>> document_of(run).status.text, document_of(bl.policies["boocode"]).title
-        ('not labelled', 'boocode')
-    """
+    """Make the document of a value."""
     document: Document = value._document_()
     return document
 

@@ -119,16 +119,6 @@ class Document:
         fold: The name under which paragraphs and notes are folded, where they can be; empty: they are not.
         footer: The last line: a source, or what to do next.
         card: Whether it is a card: a value by itself, in boolab's own colours.
-
-    Example:
-        >>> document = Document(title="Steps", table=Table(["agent", "steps"], [["coder", "12"]], left=[0]))
-        >>> print(document.text())
-        Steps
-        <BLANKLINE>
-        agent  steps
-        coder     12
-        >>> document.json()["table"]["rows"]
-        [['coder', '12']]
     """
 
     title: str = ""

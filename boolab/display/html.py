@@ -14,12 +14,7 @@ from boolab.display.colours import DARK, LIGHT
 
 
 def text_of(value: object) -> object:
-    r"""A value as a template shows it: text in one line without control characters, and markup as it is.
-
-    Example:
-        >>> text_of("<i>\x1b\n\u202e"), text_of(Markup("<b>"))
-        ('<i>', Markup('<b>'))
-    """
+    """A value as a template shows it: text in one line without control characters, and markup as it is."""
     return value if isinstance(value, Markup) else clean(value)
 
 
@@ -40,12 +35,7 @@ def environment(package: str, finalize: Callable[[object], object] = text_of) ->
 
 
 def rendered(template: str, **data: object) -> str:
-    """A template of this package, filled in.
-
-    Example:
-        >>> rendered("figure.html", alt="<b>", image="AA==")[-64:]
-        '<img alt="&lt;b&gt;" src="data:image/svg+xml;base64,AA=="></div>'
-    """
+    """A template of this package, filled in."""
     return environment("boolab.display", _escaped).get_template(template).render(data)
 
 
@@ -55,11 +45,6 @@ def _escaped(value: object) -> Markup:
 
 
 def code(text: str) -> Markup:
-    r"""Lines as they are; what is not printable becomes a visible character.
-
-    Example:
-        >>> code("a < b\n\x1b")
-        Markup('<pre>a &lt; b\n\ufffd</pre>')
-    """
+    """Lines as they are; what is not printable becomes a visible character."""
     visible_text = "".join(char if char.isprintable() or char in "\n\t" else "\ufffd" for char in text)
     return Markup("<pre>{}</pre>").format(visible_text)

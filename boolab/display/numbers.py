@@ -15,32 +15,17 @@ _SMALL_CHANGE = 0.1
 
 
 def count_span(low: int, high: int, noun: str, plural: str = "") -> str:
-    """A number of things with its bounds; see `count`.
-
-    Example:
-        >>> count_span(1, 1, "run"), count_span(1, 1200, "run")
-        ('1 run', '1-1,200 runs')
-    """
+    """A number of things with its bounds; see `count`."""
     return count(low, noun, plural) if low == high else f"{span(low, high)} {plural or f'{noun}s'}"
 
 
 def all_of(n: int, noun: str) -> str:
-    """The beginning of a title about all of them.
-
-    Example:
-        >>> all_of(1, "run"), all_of(2, "run"), all_of(3, "run")
-        ('The one run', 'Both runs', 'All 3 runs')
-    """
+    """The beginning of a title about all of them."""
     return {1: f"The one {noun}", 2: f"Both {noun}s"}.get(n, f"All {n:,} {noun}s")
 
 
 def span(low: float, high: float) -> str:
-    """A number with its bounds.
-
-    Example:
-        >>> span(21, 21), span(17, 18)
-        ('21', '17-18')
-    """
+    """A number with its bounds."""
     return f"{low:,}" if low == high else f"{low:,}-{high:,}"
 
 
@@ -50,34 +35,19 @@ def number(value: float) -> str:
 
 
 def short_number(n: int) -> str:
-    """A large number in thousands or millions.
-
-    Example:
-        >>> short_number(9_999), short_number(12_345), short_number(19_200_000)
-        ('9,999', '12.3k', '19.2M')
-    """
+    """A large number in thousands or millions."""
     if n < _SHORT_FROM:
         return f"{n:,}"
     return f"{n / 1e3:.1f}k" if n < _MILLION else f"{n / 1e6:.1f}M"
 
 
 def money(dollars: float) -> str:
-    """Dollars in cents, less than ten cents in hundredths of them.
-
-    Example:
-        >>> money(0.0314), money(5)
-        ('$0.0314', '$5.00')
-    """
+    """Dollars in cents, less than ten cents in hundredths of them."""
     return f"${dollars:.4f}" if 0 < dollars < _SMALL_CHANGE else f"${dollars:.2f}"
 
 
 def percent(share: float) -> str:
-    """A share in percent, with a decimal where it is close to an end.
-
-    Example:
-        >>> percent(0.421), percent(0.9961), percent(1.0), percent(0.0003)
-        ('42%', '99.6%', '100%', '<0.1%')
-    """
+    """A share in percent, with a decimal where it is close to an end."""
     if 0 < share < 0.0005:  # noqa: PLR2004 - which would be rounded to nothing
         return "<0.1%"
     in_the_middle = 0.1 <= share <= 0.9  # noqa: PLR2004 - where a decimal adds nothing
@@ -85,12 +55,7 @@ def percent(share: float) -> str:
 
 
 def percents(shares: Sequence[float | None]) -> list[str]:
-    """The shares of one column, all in one form: with a decimal, unless whole numbers are enough for each.
-
-    Example:
-        >>> percents([0.92, 0.84, None, 0, 0.0003]), percents([0.42, 1.0])
-        (['92.0%', '84.0%', '', '0.0%', '<0.1%'], ['42%', '100%'])
-    """
+    """The shares of one column, all in one form: with a decimal, unless whole numbers are enough for each."""
     texts = ["" if share is None else percent(share) for share in shares]
     if not any("." in text for text in texts):
         return texts
@@ -98,23 +63,13 @@ def percents(shares: Sequence[float | None]) -> list[str]:
 
 
 def rounded_down(share: float) -> str:
-    """A share that is kept, in percent with a decimal, never more than it is.
-
-    Example:
-        >>> rounded_down(0.9499), rounded_down(0.95), rounded_down(1)
-        ('94.9%', '95.0%', '100%')
-    """
+    """A share that is kept, in percent with a decimal, never more than it is."""
     tenths = int(share * 1000 + 1e-9)
     return f"{tenths / 10:.1f}%" if tenths < 1000 else "100%"  # noqa: PLR2004 - all of it
 
 
 def whole_percent(part: float, base: float) -> str:
-    """A share in whole percent: 100% only for all of it, and 0% only for nothing.
-
-    Example:
-        >>> whole_percent(999, 1000), whole_percent(1, 1000), whole_percent(3, 4)
-        ('99%', '1%', '75%')
-    """
+    """A share in whole percent: 100% only for all of it, and 0% only for nothing."""
     share = 100 * part / base
     return f"{min(max(round(share), 1), 99) if 0 < share < 100 else round(share)}%"  # noqa: PLR2004 - all of it
 
@@ -131,12 +86,7 @@ def level(share: float) -> str:
 
 
 def duration(ms: int) -> str:
-    """Milliseconds in the largest units that matter.
-
-    Example:
-        >>> [duration(ms) for ms in (450, 2_340, 61_000, 5_400_000)]
-        ['450 ms', '2.3 s', '1 min 1 s', '1 h 30 min']
-    """
+    """Milliseconds in the largest units that matter."""
     if ms < _SECOND_MS:
         return f"{ms} ms"
     if ms < _MINUTE_MS:
@@ -147,12 +97,7 @@ def duration(ms: int) -> str:
 
 
 def size(n: float) -> str:
-    """A number of bytes.
-
-    Example:
-        >>> size(900), size(1_976_708)
-        ('900 B', '2.0 MB')
-    """
+    """A number of bytes."""
     for unit in ("B", "kB", "MB"):
         if n < _KILO:
             return f"{n:.0f} {unit}" if unit == "B" else f"{n:.1f} {unit}"
@@ -161,11 +106,6 @@ def size(n: float) -> str:
 
 
 def runs_in_words(n_runs: int, n_turns: int | None = None, n_subagents: int = 0) -> str:
-    """How many runs there are, with their turns where these are counted, and how many are of subagents.
-
-    Example:
-        >>> runs_in_words(4, 6, 2)
-        '4 runs (6 turns), 2 of them of subagents'
-    """
+    """How many runs there are, with their turns where these are counted, and how many are of subagents."""
     turns = "" if n_turns is None else f" ({count(n_turns, 'turn')})"
     return f"{count(n_runs, 'run')}{turns}" + (f", {n_subagents:,} of them of subagents" if n_subagents else "")

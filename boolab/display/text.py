@@ -23,23 +23,12 @@ _MIN_WIDTH = 40
 
 
 def with_short_words(text: str) -> str:
-    """A message in which no word has more than 500 characters: what a user gave may be a number of any length.
-
-    Example:
-        >>> with_short_words(f"{'9' * 5000} is not accepted")[-35:]
-        '999… (5,000 in all) is not accepted'
-    """
+    """A message in which no word has more than 500 characters: what a user gave may be a number of any length."""
     return _LONG_WORD.sub(lambda match: f"{match[0][:80]}… ({len(match[0]):,} in all)", text)
 
 
 def shorten_apart(names: Iterable[str], length: int = NAME_CHARS) -> dict[str, str]:
-    """Each name in one line; long ones that would look the same are shown from where they begin to differ.
-
-    Example:
-        >>> names = [f"logs/of/{'the-same-task-' * 3}{setting}/try" for setting in ("cap-20", "cap-30")]
-        >>> list(shorten_apart(names, 24).values())
-        ['logs/of/the-…-cap-20/try', 'logs/of/the-…-cap-30/try']
-    """
+    """Each name in one line; long ones that would look the same are shown from where they begin to differ."""
     lines = {name: clean(name) for name in names}
     text_by_line: dict[str, str] = {}
     groups = [_by_text({line: shorten(line, length) for line in lines.values()})]
@@ -72,24 +61,13 @@ def _from_difference(lines: Sequence[str], length: int) -> dict[str, str]:
 
 
 def line_width() -> int:
-    """How long a line of a paragraph may be: as the terminal, up to a limit; without a terminal, as one of 80 columns.
-
-    Example:
-        >>> 0 < line_width() <= MAX_WIDTH
-        True
-    """
+    """How long a line of a paragraph may be: as the terminal, up to a limit; 80 columns without a terminal."""
     columns = shutil.get_terminal_size((WIDTH + 1, 24)).columns
     return max(_MIN_WIDTH, min(columns - 1, MAX_WIDTH))
 
 
 def wrapped(text: str, width: int | None = None, first: str = "", rest: str | None = None) -> str:
-    """A paragraph in lines of at most so many characters, without control characters. No path is broken.
-
-    Example:
-        >>> print(wrapped("One two three.", 9, "- "))
-        - One two
-          three.
-    """
+    """A paragraph in lines of at most so many characters, without control characters. No path is broken."""
     rest = " " * len(first) if rest is None else rest
     width = line_width() if width is None else width
     line = clean(text)
@@ -101,24 +79,14 @@ def wrapped(text: str, width: int | None = None, first: str = "", rest: str | No
 
 
 def wrapped_if_long(text: str) -> str:
-    r"""A message in one line; a long one in lines. No word is broken, such as a path.
-
-    Example:
-        >>> wrapped_if_long("boolab: there is no run 7"), wrapped_if_long("word " * 50).count("\n") > 1
-        ('boolab: there is no run 7', True)
-    """
+    """A message in one line; a long one in lines. No word is broken, such as a path."""
     if len(text) <= MAX_MESSAGE:
         return text
     return textwrap.fill(text, line_width(), subsequent_indent="  ", break_on_hyphens=False, break_long_words=False)
 
 
 def columns_of(text: str) -> int:
-    r"""How many columns of a terminal a text without control characters takes.
-
-    Example:
-        >>> columns_of("cafe"), columns_of("cafe\u0301"), columns_of("東京")
-        (4, 4, 4)
-    """
+    """How many columns of a terminal a text without control characters takes."""
     if text.isascii():
         return len(text)
     return sum(
@@ -133,10 +101,6 @@ def aligned(
     """The rows of a table as lines: columns two spaces apart.
 
     `left`: the columns that are aligned to the left; all others, which hold numbers, are aligned to the right.
-
-    Example:
-        >>> aligned([["", "runs"], ["codex", "12"]])
-        ['       runs', 'codex    12']
     """
     table = [list(row) for row in rows]
     if widths is None:

@@ -59,12 +59,6 @@ def kind_of(tool: str, arguments: object = None) -> Kind:
 
     `tool`: its name in the log; the prefix of an MCP server (`mcp__server__`) is ignored. `arguments`: the parsed
     arguments of the call: the `command` of some editors shows that they only read.
-
-    Example:
-        >>> [kind_of(name) for name in ("Read", "mcp__git__search_code", "run_shell_command", "Task", "hum")]
-        ['read', 'search', 'execute', 'subagent', 'other']
-        >>> kind_of("str_replace_editor", {"command": "view", "path": "a.py"})
-        'read'
     """
     kind = _kind_of_name(tool)
     command = arguments.get("command") if isinstance(arguments, dict) else None

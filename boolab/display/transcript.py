@@ -105,12 +105,7 @@ def _header(run: Run) -> Iterator[str]:
 
 
 def limit_in_words(name: str, value: int) -> str:
-    """A limit in common units.
-
-    Example:
-        >>> limit_in_words("steps", 20), limit_in_words("cost", 500_000), limit_in_words("elapsed", 90_000)
-        ('steps 20', 'cost $0.50', 'elapsed 90 s')
-    """
+    """A limit in common units."""
     if name == "cost":
         return f"cost ${value / 1_000_000:,.2f}"
     return f"elapsed {value / 1000:,.10g} s" if name == "elapsed" else f"{name} {value:,}"
@@ -317,12 +312,7 @@ def _single(line: str) -> str:
 
 
 def folded(text: str, max_lines: int, first: str, rest: str | None = None, width: int = WIDTH) -> Iterator[str]:
-    """The first lines of a text, and how many more there are.
-
-    Example:
-        >>> list(folded("one two three", 1, "> ", width=7))
-        ['> one', '  … 2 more lines']
-    """
+    """The first lines of a text, and how many more there are."""
     rest = " " * len(first) if rest is None else rest
     room = max(width - max(len(first), len(rest)), 1)
     lines = [

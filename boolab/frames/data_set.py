@@ -14,13 +14,7 @@ SET: Final = "set"
 
 
 def set_of(runs: object) -> str:
-    """The data set that all these runs, or rows, are of; empty if they name none, or several, or are not in memory.
-
-    Example:
-        >>> import boolab as bl
-        >>> set_of(bl.load_dataset("atlas/intercode-ctf")), set_of("runs.db")
-        ('intercode-ctf', '')
-    """
+    """The data set that all these runs, or rows, are of; empty if they name none, or several, or are not in memory."""
     if isinstance(runs, pd.DataFrame):
         names = set(runs[SET].dropna()) if SET in runs else set()
     else:

@@ -41,12 +41,7 @@ def text(values: Sequence[str | None] | npt.NDArray[Any]) -> Cells:
 
 
 def is_missing(value: object) -> bool:
-    """Whether a cell has no value: None, NA, NaT or NaN.
-
-    Example:
-        >>> is_missing(None), is_missing(float("nan")), is_missing(0)
-        (True, True, False)
-    """
+    """Whether a cell has no value: None, NA, NaT or NaN."""
     return (
         value is None
         or type(value).__name__ in ("NAType", "NaTType")
@@ -70,12 +65,7 @@ def axis_dtype(name: str) -> str:
 
 
 def axis_value(name: str, value: Cell) -> str:
-    """A value of an axis as text.
-
-    Example:
-        >>> axis_value("max_steps", 1200), axis_value("max_cost", 0.5), axis_value("max_steps", None)
-        ('1,200', '$0.5', 'No limit')
-    """
+    """A value of an axis as text."""
     if is_missing(value):
         return NO_LIMIT
     number = f"{int(value):,}" if float(value).is_integer() else f"{float(value):g}"

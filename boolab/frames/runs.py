@@ -38,12 +38,6 @@ def distinct_runs(runs: Sequence[Run]) -> tuple[list[Run], tuple[str, ...]]:
 
     The same run is there again if it is the same object, or has the same id and the same record. Of a labelled and an
     unlabelled one, the labelled one stays; two with different labels both do.
-
-    Example:
-        >>> import boolab as bl
-        >>> run = bl.run_sync(None, "Hello", model=bl.ScriptedModel(["Hi."]))
-        >>> distinct_runs([run, run])
-        ([<Run ...: finished, 1 step, 0 calls>], ('1 of 2 runs is there twice: it is counted once.',))
     """
     distinct: list[Run] = []
     index_by_id: dict[str, list[int]] = {}
@@ -163,12 +157,7 @@ def _check_run(run: object) -> Run:
 
 
 def taken_name(key: str, output: str = "result") -> str:
-    """Why runs cannot be grouped by a column whose name the result has too, and how they can be.
-
-    Example:
-        >>> taken_name("kept").partition(":")[0]
-        'the result has a column of this name'
-    """
+    """Why runs cannot be grouped by a column whose name the result has too, and how they can be."""
     return (
         f"the {output} has a column of this name: give yours another one, as in frame = bl.recording_df(runs); "
         f"frame['my_{key}'] = frame[{key!r}], and pass the frame with by='my_{key}'"
@@ -239,12 +228,6 @@ def with_equal_arguments(run: Run) -> Run | None:
     """Make all calls equal of each tool that has a call without arguments on record.
 
     Returns the run; None if the arguments of all its calls are on record.
-
-    Example:
-        >>> import boolab as bl
-        >>> run = bl.run_sync(None, "Hello", model=bl.ScriptedModel(["Hi."]))
-        >>> with_equal_arguments(run) is None
-        True
     """
     tools = {call.name for call in tool_calls(run) if call.arguments == REDACTED}
     return replace(run, steps=tuple(_equal_calls(step, tools) for step in run.steps)) if tools else None
@@ -280,15 +263,6 @@ def own_cost(run: Run) -> int | None:
     """What a run cost itself, in micro-dollars: a branch without the steps that it kept, which an earlier run paid for.
 
     Returns None if it is not known of each request.
-
-    Example:
-        >>> import boolab as bl
-        >>> import asyncio
-        >>> look = {"tool_calls": [{"name": "look"}], "usage": {"cost_usd": 0.5}}
-        >>> model = bl.ScriptedModel([look, look, {"text": "A door.", "usage": {"cost_usd": 0.25}}])
-        >>> first = bl.run_sync(None, "Look around.", model=model)
-        >>> micro_cost(first), own_cost(first), own_cost(asyncio.run(bl.branch(first, 2, model=model)))
-        (1250000, 1250000, 250000)
     """
     return micro_cost(own_part(run))
 

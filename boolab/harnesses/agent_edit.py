@@ -51,26 +51,17 @@ class AgentText(NamedTuple):
 
 
 def read_agents(text: str) -> list[AgentText]:
-    r"""The agents in a file's text; an `AgentFileError` with the line if there is none, or one cannot be read.
-
-    Example:
-        >>> read_agents("---\nname: a\nmax_steps: 5\n---\nYou look.\n")[0].data
-        {'name': 'a', 'max_steps': 5}
-    """
+    """The agents in a file's text; an `AgentFileError` with the line if there is none, or one cannot be read."""
     lines = _split_lines(text)
     return [_read_agent(lines, part) for part in _find_parts(lines)]
 
 
 def set_field(text: str, index: int, field: str, value: Value, *, key: str | None = None) -> str:
-    r"""The text with another value for one field of one agent.
+    """The text with another value for one field of one agent.
 
     `index`: which of its agents, from 0. `field`: one of `FIELDS`, or another key, which is added at the end. Its key
     in the file may be an alias (`maxSteps`), which stays. `value`: the value; "none" is no limit. For `tools` a list of
     names. `key`: the key that a harness reads, where it reads no other (`maxTurns`).
-
-    Example:
-        >>> set_field("---\nname: a\nmax_steps: 5  # enough\n---\nYou look.\n", 0, "max_steps", 7)
-        '---\nname: a\nmax_steps: 7  # enough\n---\nYou look.\n'
     """
     front = _Front(text, index)
     file_key = front.agent.key_of(field, key)
@@ -87,12 +78,7 @@ def set_field(text: str, index: int, field: str, value: Value, *, key: str | Non
 
 
 def remove_field(text: str, index: int, field: str) -> str:
-    r"""The text without one field of one agent; see `with_field`.
-
-    Example:
-        >>> remove_field("---\nname: a\nmax_steps: 5  # enough\n---\nYou look.\n", 0, "max_steps")
-        '---\nname: a\n---\nYou look.\n'
-    """
+    """The text without one field of one agent; see `with_field`."""
     front = _Front(text, index)
     key = front.agent.key_of(field)
     if key is None:
@@ -102,13 +88,9 @@ def remove_field(text: str, index: int, field: str) -> str:
 
 
 def set_prompt(text: str, index: int, prompt: str) -> str:
-    r"""The text with another prompt for one agent; the blank lines around it stay. See `with_field`.
+    """The text with another prompt for one agent; the blank lines around it stay. See `with_field`.
 
     A prompt that would be read as something else, such as another agent, is an `AgentFileError`.
-
-    Example:
-        >>> set_prompt("---\nname: a\n---\n\nYou look.\n", 0, "You listen.")
-        '---\nname: a\n---\n\nYou listen.\n'
     """
     lines = _split_lines(text)
     part = _find_parts(lines)[index]

@@ -94,13 +94,7 @@ def _guards(guards: tuple[Guard, ...]) -> str:
 
 
 def guard_words(guard: Guard) -> str:
-    """What a guard detects and does, in words.
-
-    Example:
-        >>> import boolab as bl
-        >>> guard_words(bl.policies["crush"].detectors.guards[0])
-        'the same step in a window (10): stop at 6'
-    """
+    """What a guard detects and does, in words."""
     name = guard.detector.name
     kind = re.split(r"[(:]", name, maxsplit=1)[0]
     parameters = name.removeprefix(kind).strip(":()")

@@ -58,22 +58,12 @@ def front_matter_starts(lines: Sequence[str]) -> Iterator[int]:
 
 
 def agent_name(text: str) -> str:
-    """The name without what a path could misread; "agent" if nothing is left.
-
-    Example:
-        >>> agent_name("../code reviewer"), agent_name("")
-        ('code-reviewer', 'agent')
-    """
+    """The name without what a path could misread; "agent" if nothing is left."""
     safe_text = "".join(char if char.isalnum() or char in "-_" else "-" for char in clean(text))
     return "-".join(part for part in safe_text.split("-") if part) or "agent"
 
 
 def yaml_text(text: str) -> str:
-    """A text as YAML reads it back: plain where that is safe, else quoted.
-
-    Example:
-        >>> yaml_text("coder"), yaml_text("no"), yaml_text("7")
-        ('coder', '"no"', '"7"')
-    """
+    """A text as YAML reads it back: plain where that is safe, else quoted."""
     plain = re.fullmatch(r"[A-Za-z][A-Za-z_-]*", text) and text.lower() not in _YAML_WORDS
     return text if plain else json.dumps(text.encode("utf-8", "replace").decode())  # YAML holds no lone surrogates

@@ -119,20 +119,10 @@ class Harness:
 
 
 def number_of(value: object) -> object:
-    """The number that a text of digits writes; any other value as it is.
-
-    Example:
-        >>> number_of("30"), number_of("many"), number_of(3.5)
-        (30, 'many', 3.5)
-    """
+    """The number that a text of digits writes; any other value as it is."""
     return int(value) if isinstance(value, str) and value.isdecimal() and len(value) < _MAX_DIGITS else value
 
 
 def is_amount(value: object) -> TypeGuard[int | float]:
-    """Whether a value is a number that a limit or a weight can be.
-
-    Example:
-        >>> is_amount(0.5), is_amount(True), is_amount(-1), is_amount(float("nan"))
-        (True, False, False, False)
-    """
+    """Whether a value is a number that a limit or a weight can be."""
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 2**53

@@ -39,13 +39,7 @@ def native_names(source: str, policy: Policy | None) -> dict[str, Native]:
 
 
 def find_limit(name: str, limits: Mapping[str, object]) -> str | None:
-    """The limit that is meant by a name: in any case, with hyphens or underscores, with or without `--`.
-
-    Example:
-        >>> known = native_names("claude_code", get_policy("claude_code"))
-        >>> find_limit("--max-turns", known), find_limit("steps", known)
-        ('max_turns', None)
-    """
+    """The limit that is meant by a name: in any case, with hyphens or underscores, with or without `--`."""
     plain = name.removeprefix("--").replace("-", "_").lower()
     return name if name in limits else next((limit for limit in limits if limit.lower() == plain), None)
 

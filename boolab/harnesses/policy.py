@@ -426,13 +426,7 @@ def _limits(policy: Policy, name: str, value: int | None, check: LimitCheck) -> 
 
 
 def check_setting(name: str, value: object) -> None:
-    """Raise `SettingError` unless the setting called `name` accepts `value`.
-
-    Example:
-        >>> check_setting("max_steps", -1)
-        Traceback (most recent call last):
-        boolab.errors.SettingError: max_steps: -1 is not accepted; expected an integer >= 0, or none for no limit
-    """
+    """Raise `SettingError` unless the setting called `name` accepts `value`."""
     minimum = LIMITS[name].min_value
     if value is None or value is DEFAULT:
         return

@@ -24,12 +24,7 @@ def policy_document(name: str, about: About, limits: Sequence[str]) -> Document:
 
 
 def default_limits(settings: Mapping[str, int | None], ceiling: int | None) -> list[str]:
-    """Limits in words: those that hold where an agent sets none are `policy.effective({})`.
-
-    Example:
-        >>> default_limits({"max_steps": None, "doom_loop": 3}, 1000)
-        ['step cap: no limit up to 1,000', 'doom-loop threshold 3']
-    """
+    """Limits in words: those that hold where an agent sets none are `policy.effective({})`."""
     return [_limit(name, value, ceiling) for name, value in settings.items()]
 
 

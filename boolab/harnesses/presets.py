@@ -81,12 +81,7 @@ def get_policy(policy: str | Policy) -> Policy:
 def identity_under(
     policy: Policy | str | None, identity: Identities | None, exempt: Iterable[str] = ()
 ) -> Identities | None:
-    """The identity of calls without the exempt tools; without an identity, that of the policy, or `canonical`.
-
-    Example:
-        >>> identity_under("boocode", None, ["poll"])
-        {'*': 'ordered', 'poll': None}
-    """
+    """The identity of calls without the exempt tools; without an identity, that of the policy, or `canonical`."""
     if not exempt:
         return identity
     return exempting(identity or (get_policy(policy).detectors.identity if policy else "canonical"), exempt)

@@ -74,12 +74,7 @@ TARGETS: Final[Mapping[str, str]] = {target: _TARGETS[target] for target in (*_F
 
 
 def harness(name: str) -> Harness:
-    """A harness by its name in `HARNESSES`.
-
-    Example:
-        >>> [*harness("codex").sources]
-        ['codex']
-    """
+    """A harness by its name in `HARNESSES`."""
     value: Harness = import_module(f"boolab.harnesses.{name}").HARNESS
     return value
 

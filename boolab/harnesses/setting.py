@@ -53,12 +53,7 @@ def identity_words(identity: Identities) -> str:
 
 
 def identity_arguments(identity: Identities) -> str:
-    """An identity as arguments of `doom_loop` and the like: the identity, and the tools that are exempt.
-
-    Example:
-        >>> print(identity_arguments({"*": "ordered", "poll": None}))
-        'ordered', exempt=['poll']
-    """
+    """An identity as arguments of `doom_loop` and the like: the identity, and the tools that are exempt."""
     default, by_tool, exempt = split_identity(identity)
     exceptions = {tool: tool_identity for tool, tool_identity in by_tool.items() if tool_identity != default}
     argument = repr({"*": default, **exceptions} if exceptions else default)
@@ -66,14 +61,7 @@ def identity_arguments(identity: Identities) -> str:
 
 
 def as_code(setting: Setting, policy: str | Policy | None = None) -> str:
-    """A setting as Python code: an agent with these limits and this policy, and a stop rule with the same limits.
-
-    Example:
-        >>> names = {}
-        >>> exec(as_code(Setting(max_steps=18, doom_loop=3)), names)
-        >>> names["agent"].max_steps, names["agent"].identity, str(names["rule"])
-        (18, 'canonical', 'max_steps(18) | doom_loop(3, canonical)')
-    """
+    """A setting as Python code: an agent with these limits and this policy, and a stop rule with the same limits."""
     base, is_preset = _preset_of(policy)
     identity, exempt = _agent_identity(setting.identity)
     changes = ["cap={'ceiling': None}"] if _beyond_ceiling(setting, base) else []
@@ -103,19 +91,6 @@ def as_front_matter(setting: Setting, policy: str | Policy | None = None, notes:
     """A setting as the front matter of an agent file, which `load_agents` reads, with `notes` as comments.
 
     Further comments name what an agent file cannot express, so that its runs differ from the numbers of the setting.
-
-    Example:
-        >>> identity = {"*": "canonical", "wait_for_build": None}
-        >>> print(as_front_matter(Setting(max_steps=18, doom_loop=3, agent="coder", identity=identity)), end="")
-        ---
-        name: coder
-        max_steps: 18
-        tool_budget: none
-        doom_loop: 3
-        identity: canonical
-        exempt: [wait_for_build]
-        policy: boocode
-        ---
     """
     base, is_preset = _preset_of(policy)
     identity, exempt = _agent_identity(setting.identity)
@@ -180,12 +155,7 @@ def _unknown_limits(setting: Setting, policy: str) -> list[str]:
 
 
 def format_setting(setting: Setting) -> str:
-    """A setting in words.
-
-    Example:
-        >>> format_setting(Setting(max_steps=18)).split(". ")[0]
-        'step cap 18, no tool budget, no doom-loop threshold'
-    """
+    """A setting in words."""
     limits = [
         f"no {LIMITS[axis].label}" if value is None else f"{LIMITS[axis].label} {value}"
         for axis, value in setting.limits.items()
@@ -194,12 +164,7 @@ def format_setting(setting: Setting) -> str:
 
 
 def describe_counting(setting: Setting) -> str:
-    """How the limits of a setting are counted, in words.
-
-    Example:
-        >>> describe_counting(Setting(identity="tool", scope="run", agent="a"))
-        'Calls are repeats if they have the same tool. Limits hold for the whole run. The runs are those of agent a.'
-    """
+    """How the limits of a setting are counted, in words."""
     scope = "Limits start at zero in each turn" if setting.scope == "turn" else "Limits hold for the whole run"
     name = clean(setting.agent)
     agent_text = f"agent {name}" if name else "an agent without a name"
@@ -208,12 +173,7 @@ def describe_counting(setting: Setting) -> str:
 
 
 def _describe_identity(identity: Identities) -> str:
-    """When two calls are the same.
-
-    Example:
-        >>> _describe_identity({"*": "tool", "ls": "call+result"})
-        'Calls are repeats if they have the same tool (ls: same tool, arguments and result).'
-    """
+    """When two calls are the same."""
     default, by_tool, exempt = split_identity(identity)
     tool_words = [f"{clean(tool)}: {SAME_CALL[rule]}" for tool, rule in by_tool.items() if rule != default]
     exceptions = f" ({'; '.join(tool_words)})" if tool_words else ""
@@ -222,12 +182,7 @@ def _describe_identity(identity: Identities) -> str:
 
 
 def format_kept(counts: Mapping[str, int]) -> str:
-    """How many runs are kept, of how many.
-
-    Example:
-        >>> format_kept({"lower": 81, "upper": 83, "of": 84})
-        '81-83 of 84 (96.4% to 98.8%)'
-    """
+    """How many runs are kept, of how many."""
     lower, upper, base = counts["lower"], counts["upper"], counts["of"]
     if not base:
         return "none of none"
@@ -236,12 +191,7 @@ def format_kept(counts: Mapping[str, int]) -> str:
 
 
 def format_saved(saved: Mapping[str, Any]) -> str:
-    """How much is saved, of how much.
-
-    Example:
-        >>> format_saved({"measure": "steps", "label": "steps", "saved": 370, "of": 2454, "share": 0.1508})
-        '370 of 2,454 steps (15%)'
-    """
+    """How much is saved, of how much."""
     if saved["share"] is None:
         return f"unknown {saved['label']}" if saved["left_out"] else f"no {saved['label']}"
     share = f" ({percent(saved['share'])})"

@@ -33,13 +33,6 @@ class MonitoredRun:
     """A monitor of one run that knows the time since the message of the user; for its arguments see `AdapterOptions`.
 
     `seen` is the id of the last response that was counted, for packages that hand over the whole history.
-
-    Example:
-        >>> import boolab as bl
-        >>> run = MonitoredRun(bl.max_steps(1), "shadow", on_stop=lambda stop: print(stop.rule))
-        >>> run.after([("ls", {})], ["a.py"]).action
-        max_steps(1)
-        'continue'
     """
 
     def __init__(

@@ -55,16 +55,7 @@ _KINDS: Final = {str: "a text", bool: "a flag", int: "a whole number of 64 bits"
 
 
 def trajectory(run: Run) -> dict[str, Any]:
-    """A run as one ATIF trajectory; a `SettingError` if a setting or an event holds what JSON cannot.
-
-    Example:
-        >>> import boolab as bl
-        >>> run = bl.run_sync(None, "Hello", model=bl.ScriptedModel(["Hi."]))
-        >>> [(step["source"], step["message"]) for step in trajectory(run)["steps"]]
-        [('user', 'Hello'), ('agent', 'Hi.')]
-        >>> run_of_trajectory(trajectory(run)) == run
-        True
-    """
+    """A run as one ATIF trajectory; a `SettingError` if a setting or an event holds what JSON cannot."""
     steps = [row | {"step_id": number} for number, row in enumerate(_rows(run), 1)]
     facts = run_fields(run, leave_out=_IN_ATIF)
     if _named_version(run.harness_version) == run.harness_version:

@@ -40,16 +40,6 @@ class RunBuilder:
 
     `truncated`: whether the log ends before the run does, so that its end is unknown; by default that of `damage`.
     `checked`: the damage of the file that gets the inconsistencies of the run; by default `damage`.
-
-    Example:
-        >>> builder = RunBuilder("some_format")
-        >>> builder.add_message("user", "Fix the test", opens_turn=True)
-        >>> step = builder.add_response()
-        >>> builder.add_call(step, "c1", "bash", {"command": "ls"})
-        >>> builder.add_result("c1", "a.py", is_error=None)
-        True
-        >>> builder.build("session-1")
-        <Run session-1 no agent/some_format: aborted, 1 step, 1 call>
     """
 
     def __init__(

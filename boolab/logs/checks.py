@@ -48,15 +48,7 @@ class _Stated(NamedTuple):
 
 
 class Totals:
-    """The figures that a log states about one run.
-
-    Example:
-        >>> from boolab.core.types import Response
-        >>> totals = Totals()
-        >>> totals.state("model_stats.api_calls", responses=3)
-        >>> [str(one) for one in totals.check("r1", [Step(1, 1, None, None, None, Response("a", ()), ())])]
-        ['run r1: model_stats.api_calls states 3 responses; 1 was read']
-    """
+    """The figures that a log states about one run."""
 
     def __init__(self) -> None:
         self._stated: dict[tuple[str, str], _Stated] = {}
@@ -150,10 +142,6 @@ def newer(versions: Iterable[str], tested: str) -> str:
     """The newest of the versions of a log, if it is newer than the one that its reader was tested with; else "".
 
     It is compared by as many numbers as the tested one has: a harness with a release each day names two.
-
-    Example:
-        >>> newer(["0.99.0", "0.146.2"], "0.145"), newer(["2.1.999", "dev"], "2.1"), newer(["ATIF-v1.8"], "ATIF-v1.7")
-        ('0.146.2', '', 'ATIF-v1.8')
     """
     tested_numbers = _numbers(tested)
     newest = max((version for version in versions if _numbers(version)), key=_numbers, default="")

@@ -38,13 +38,6 @@ def found_logs(
     """The logs of agent harnesses on this machine.
 
     Returns one entry for each known harness, in the order of their names, also without any files.
-
-    Example:
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as empty:
-        ...     logs = found_logs(home=empty, environ={})
-        >>> [(found.format, found.readable) for found in logs if found.format.startswith("c")][:2]
-        [('claude_code', True), ('cline', True)]
     """
     folder = Path.home() if home is None else Path(home)
     variables = os.environ if environ is None else environ

@@ -220,23 +220,13 @@ _ARGUMENTS: Final = _DETECTORS | {
 
 
 def stays(rule: str, word: str) -> bool:
-    """Whether a word has the form that a rule keeps.
-
-    Example:
-        >>> stays("tool", "read_file"), stays("tool", "merger_2026.xlsx"), stays("finish reason", "stop")
-        (True, False, True)
-    """
+    """Whether a word has the form that a rule keeps."""
     test = _TESTS.get(rule)
     return test is not None and test(word)
 
 
 def table() -> str:
-    """The places whose words may stay, and those that are left out, as a table in Markdown.
-
-    Example:
-        >>> print(next(line for line in table().splitlines() if "Response.finish_reason" in line))
-        | Response.finish_reason | a word of boolab's vocabulary; else a placeholder |
-    """
+    """The places whose words may stay, and those that are left out, as a table in Markdown."""
     by_rule: dict[str, list[str]] = {rule: [] for rule in RULES if rule not in _WORDLESS}
     fields = [(kind.__name__, name, rule) for kind, rules in FIELDS.items() for name, rule in rules.items()]
     values = [(kind, name, rule) for kind, rules in EVENTS.items() for name, rule in rules.items()]

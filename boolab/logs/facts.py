@@ -37,12 +37,6 @@ def facts_of(runs: Runs) -> Iterator[Run]:
 
     Yields:
         Each run, and within it its subagents. One numbering serves all of them.
-
-    Example:
-        >>> import boolab as bl
-        >>> run, = facts_of(bl.run_sync(None, "Hello", model=bl.ScriptedModel(["Hi."])))
-        >>> run.task, run.prompt[0].text, run.text
-        ('task 1', '<redacted text 1: 5 chars>', '<redacted text 2: 3 chars>')
     """
     numbering = _Numbering()
     for run in each_run(runs):

@@ -35,14 +35,7 @@ MAX_TIME_MS: Final = 253_402_300_800_000  # the year 10000
 
 
 class Head:
-    r"""The first bytes of a file, from which its format is detected.
-
-    Example:
-        >>> Head(b'{"a": 1}\n{"a": 2}\n{"a', Path("x.jsonl")).values
-        ({'a': 1}, {'a': 2}, {})
-        >>> Head(b'{"list": [1, {"b": 2}, {"c', Path("x.json")).values
-        ({'list': [1, {'b': 2}, {}]},)
-    """
+    """The first bytes of a file, from which its format is detected."""
 
     def __init__(self, data: bytes, path: Path) -> None:
         self.data = data
@@ -68,15 +61,10 @@ class Head:
 
     @cached_property
     def signs(self) -> set[str | bytes]:
-        r"""What readers can be ruled out by: see `boolab.logs.readers.SIGNS`.
+        """What readers can be ruled out by: see `boolab.logs.readers.SIGNS`.
 
         The first four bytes, the suffix, and the keys of the objects at the top, in lists too, with their types; of one
         document also the keys of the objects in it.
-
-        Example:
-            >>> signs = Head(b'{"type": "user"}\n[[{"id": 1}]]', Path("x.json")).signs
-            >>> sorted(sign for sign in signs if isinstance(sign, str))
-            ['.json', 'id', 'type', 'type=', 'type=user']
         """
         signs: set[str | bytes] = {self.data[:4], self.path.suffix}
         objects = [*self.values]
@@ -164,24 +152,14 @@ def sidecar(path: str | Path) -> JSON:
 
 
 def seconds_ms(seconds: object) -> int | None:
-    """A duration in seconds as milliseconds; None if it is none.
-
-    Example:
-        >>> seconds_ms(0.25), seconds_ms(None), seconds_ms(-1)
-        (250, None, None)
-    """
+    """A duration in seconds as milliseconds; None if it is none."""
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds < 2**43:
         return None
     return round(seconds * 1000)
 
 
 def content_text(content: object) -> str:
-    r"""The text of a message's content: a text, or a list of texts and blocks. Other blocks are named in brackets.
-
-    Example:
-        >>> content_text(["a", {"type": "text", "text": "b"}, {"type": "image", "source": {}}])
-        'a\nb\n[image]'
-    """
+    """The text of a message's content: a text, or a list of texts and blocks. Other blocks are named in brackets."""
     if isinstance(content, str):
         return content
     if isinstance(content, list):
@@ -190,12 +168,7 @@ def content_text(content: object) -> str:
 
 
 def named(value: object) -> str | None:
-    """A version, a branch or the like: one short line; None where there is none, or it is the word for an unknown one.
-
-    Example:
-        >>> named("2.1.11"), named("unknown"), named(" "), named(3)
-        ('2.1.11', None, None, None)
-    """
+    """A version, a branch or the like, one short line; None where there is none, or a word for an unknown one."""
     return _word(value) if isinstance(value, str) and len(value) <= MAX_NAMED_CHARS else None
 
 
@@ -206,12 +179,7 @@ def _word(value: str) -> str | None:
 
 
 def effort_of(*values: object) -> str | None:
-    """The reasoning effort: the first that is a word, or a largest count of thinking tokens; None if there is none.
-
-    Example:
-        >>> effort_of(None, "high"), effort_of(31999), effort_of({"effort": "low"}), effort_of(True)
-        ('high', '31999', 'low', None)
-    """
+    """The reasoning effort: the first that is a word, or a largest count of thinking tokens; None if there is none."""
     for value in values:
         effort = value.get("effort") if isinstance(value, dict) else value
         if effort is None:
@@ -228,23 +196,12 @@ def first_choice(response: object) -> Mapping[str, Any]:
 
 
 def stem_of(path: Path) -> str:
-    """The name of a log's file without its suffix, and without that of its packing.
-
-    Example:
-        >>> stem_of(Path("sessions/rollout-1.jsonl.zst")), stem_of(Path("a.traj.json"))
-        ('rollout-1', 'a.traj')
-    """
+    """The name of a log's file without its suffix, and without that of its packing."""
     return Path(unpacked_name(path.name)).stem
 
 
 def unique(run_id: str, counts: Counter[str]) -> str:
-    """The id, with a number after it if it was seen before.
-
-    Example:
-        >>> seen = Counter()
-        >>> [unique("a", seen), unique("a", seen)]
-        ['a', 'a#2']
-    """
+    """The id, with a number after it if it was seen before."""
     counts[run_id] += 1
     return run_id if counts[run_id] == 1 else f"{run_id}#{counts[run_id]}"
 
@@ -265,23 +222,13 @@ def block_text(block: object) -> str:
 
 
 def one_line(long: str, width: int = 200) -> str:
-    r"""A text on one line, shortened.
-
-    Example:
-        >>> one_line("Fix  the\n test", 8)
-        'Fix the…'
-    """
+    """A text on one line, shortened."""
     line = " ".join(long[: 20 * width].split())
     return line if len(line) <= width else line[: width - 1].rstrip() + "…"
 
 
 def instant(stamp: object) -> datetime | None:
-    """The time of an ISO 8601 timestamp, in UTC; None if it is none.
-
-    Example:
-        >>> instant("2026-02-01T10:00:00.250Z")
-        datetime.datetime(2026, 2, 1, 10, 0, 0, 250000, tzinfo=datetime.timezone.utc)
-    """
+    """The time of an ISO 8601 timestamp, in UTC; None if it is none."""
     if not isinstance(stamp, str):
         return None
     try:
@@ -302,10 +249,6 @@ def time_ms(stamp: object, ticks: float = 1.0) -> int | None:
     """The milliseconds since 1970 of a number (or its digits) or of an ISO 8601 timestamp; None if it is neither.
 
     `ticks` is how many units of the number are a millisecond: 1 for milliseconds, 0.001 for seconds, 1e6 for ns.
-
-    Example:
-        >>> time_ms(1_500), time_ms(1.5, 0.001), time_ms("1500000000", 1e6), time_ms("1970-01-01T00:00:01.5Z")
-        (1500, 1500, 1500, 1500)
     """
     if isinstance(stamp, str):
         if not stamp.isdecimal() or len(stamp) > MAX_DIGITS:
@@ -317,12 +260,7 @@ def time_ms(stamp: object, ticks: float = 1.0) -> int | None:
 
 
 def scores_of(values: Mapping[str, object]) -> tuple[Score, ...]:
-    """The scores among some values, by their names: finite numbers, flags and short texts.
-
-    Example:
-        >>> scores_of({"reward": 0.6, "match": "C", "judge": None})
-        (Score(name='reward', value=0.6), Score(name='match', value='C'))
-    """
+    """The scores among some values, by their names: finite numbers, flags and short texts."""
     return tuple(Score(name, value) for name, value in values.items() if _is_score(value))
 
 
@@ -333,21 +271,11 @@ def _is_score(value: object) -> bool:
 
 
 def reward_of(value: object) -> float | None:
-    """A reward: a number, or 1 and 0 for true and false. None for anything else, such as a text, null or NaN.
-
-    Example:
-        >>> reward_of(True), reward_of(0.6), reward_of("1"), reward_of(None), reward_of(float("nan"))
-        (1.0, 0.6, None, None, None)
-    """
+    """A reward: a number, or 1 and 0 for true and false. None for anything else, such as a text, null or NaN."""
     return float(value) if isinstance(value, int | float) and abs(value) < 2**53 else None
 
 
 def full_reward(value: object) -> bool | None:
-    """Whether a reward is full, at least 1, which is a success; None if there is none: see `reward_of`.
-
-    Example:
-        >>> full_reward(1.0), full_reward(0.6), full_reward(False), full_reward(None)
-        (True, False, False, None)
-    """
+    """Whether a reward is full, at least 1, which is a success; None if there is none: see `reward_of`."""
     reward = reward_of(value)
     return None if reward is None else reward >= 1 - _TOLERANCE

@@ -420,12 +420,7 @@ class _TableRun:
 
 
 def plain_json(value: object) -> JSON:
-    """A value of Python as one of JSON: objects of pydantic become mappings, numpy's numbers become Python's.
-
-    Example:
-        >>> plain_json({"role": "user", "content": ("a", None)})
-        {'role': 'user', 'content': ['a', None]}
-    """
+    """A value of Python as one of JSON: objects of pydantic become mappings, numpy's numbers become Python's."""
     try:
         try:
             data = to_json(value, inf_nan_mode="constants", fallback=_plain_part)

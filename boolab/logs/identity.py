@@ -36,12 +36,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 @lru_cache(maxsize=4096)
 def is_unique(name: str) -> bool:
-    """Whether an id was made so that no other is like it: it has a random part, or a time. A counter is none.
-
-    Example:
-        >>> [is_unique(name) for name in ("toolu_01A09q90qw90", "chatcmpl-1a2b3c4d", "call_1", "functions.bash:12")]
-        [True, True, False, False]
-    """
+    """Whether an id was made so that no other is like it: it has a random part, or a time. A counter is none."""
     return _UNIQUE.search(name) is not None
 
 

@@ -52,12 +52,7 @@ class LimitAnswer(NamedTuple):
 
 
 def limit_answer(text: str) -> LimitAnswer | None:
-    """What a text shows, if it is such an answer; else None.
-
-    Example:
-        >>> limit_answer("Model call limits exceeded: run limit (3/3)").limits, limit_answer("Done.")
-        ({'steps': 3}, None)
-    """
+    """What a text shows, if it is such an answer; else None."""
     if len(text) > MAX_CHARS:
         return None
     answer = text.strip()

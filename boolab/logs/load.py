@@ -347,12 +347,7 @@ def read_file(reader: Reader, path: Path, warn: Warn, damage: Damage | None = No
 
 
 def why_no_log(paths: Paths, since: datetime | None = None, rows: Iterable[FileRow] = ()) -> str:
-    """The error where paths lead to no log; `rows` are the files that were skipped.
-
-    Example:
-        >>> why_no_log("logs/", rows=[FileRow("logs/a.jsonl.zst", None, 0, 9, 0.0, "packed with Zstandard")])
-        'logs/: no log was found: docs/formats.md lists the formats that are read; skipped: packed with Zstandard (1)'
-    """
+    """The error where paths lead to no log; `rows` are the files that were skipped."""
     recent = "" if since is None else " (is --since too recent?)"
     reasons = Counter(row.skipped for row in rows if row.skipped is not None).most_common(MAX_SIMILAR)
     skipped = f"; skipped: {', '.join(f'{reason} ({n:,})' for reason, n in reasons)}" if reasons else ""

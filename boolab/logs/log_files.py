@@ -117,12 +117,7 @@ class Reader(Protocol):
 
 @cache
 def readers() -> Mapping[str, Reader]:
-    """The readers by the names of their formats: every module of `boolab.logs.readers` that can `sniff`.
-
-    Example:
-        >>> "claude_code" in readers()
-        True
-    """
+    """The readers by the names of their formats: every module of `boolab.logs.readers` that can `sniff`."""
     modules = [module for name in _module_names() if (module := _reader(name)) is not None]
     return {module.NAME: module for module in sorted(modules, key=lambda module: module.NAME)}
 
@@ -145,10 +140,6 @@ def scope_of(source: str | None) -> SourceScope:
 
     `source`: the source of runs, as `Run.source` gives it; None if it is not known. Returns the scope; `DEFAULT_SCOPE`
     for sources without a reader.
-
-    Example:
-        >>> scope_of("tau_bench"), scope_of("claude_code"), scope_of("boolab"), scope_of(None)
-        ('run', 'turn', 'turn', 'turn')
     """
     reader = readers().get(source) if isinstance(source, str) else None
     return cast("SourceScope", getattr(reader, "SCOPE", DEFAULT_SCOPE))

@@ -190,24 +190,12 @@ _COMPANIONS: Final = (
 
 
 def may_be_near_miss(name: str) -> bool:
-    """Whether a file without the suffix of a log may be a near miss, by its name alone.
-
-    Example:
-        >>> may_be_near_miss("rollout-1.json.zst"), may_be_near_miss("main.py")
-        (True, False)
-    """
+    """Whether a file without the suffix of a log may be a near miss, by its name alone."""
     return _MAYBE.search(name.lower()) is not None
 
 
 def near_miss_by_name(path: str) -> str:
-    """Why a file whose name looks like that of a log is not read; empty if it does not look so.
-
-    Example:
-        >>> near_miss_by_name("sessions/rollout-1.json.zst")
-        'packed with Zstandard, which is unpacked only where the name ends in .jsonl.zst: zstd -d makes it readable'
-        >>> near_miss_by_name("a.jsonl")
-        ''
-    """
+    """Why a file whose name looks like that of a log is not read; empty if it does not look so."""
     path, name = _lower(path)
     for kind in TABLE:
         if any(_fits(path, name, pattern) for pattern in kind.names):
@@ -234,12 +222,7 @@ def near_miss_by_content(head: Head) -> str:
 
 
 def is_companion(path: str, head: Head | None = None) -> bool:
-    """Whether a file is one that a harness or boolab writes beside logs, by its name, or by its content if given.
-
-    Example:
-        >>> is_companion("s/subagents/agent-1.meta.json"), is_companion("s/subagents/agent-1.jsonl")
-        (True, False)
-    """
+    """Whether a file is one that a harness or boolab writes beside logs, by its name, or by its content if given."""
     path, name = _lower(path)
     return (head is not None and _is_companion(head.first)) or any(_fits(path, name, glob) for glob in _COMPANIONS)
 

@@ -34,13 +34,7 @@ class Problems(NamedTuple):
 
 
 def problems_of(rows: Iterable[FileRow]) -> Problems:
-    """What is wrong with the files of these rows.
-
-    Example:
-        >>> read = FileRow("a.jsonl", "atif", 1, 900, 0.1, warnings=("a.jsonl:7: not valid JSON; skipped",))
-        >>> str(problems_of([read, FileRow("b.txt", None, 0, 5, 0.0, "no reader recognises it")]))
-        '1 skipped file, 1 warning'
-    """
+    """What is wrong with the files of these rows."""
     file_rows = list(rows)
     read = [row for row in file_rows if row.skipped is None]
     skipped = tuple(row for row in file_rows if row.skipped is not None)

@@ -26,15 +26,7 @@ _MAX_DEPTH: Final = 6
 
 
 def head_keys(head: Head) -> set[int]:
-    """Digests of the first ids and times in a file.
-
-    Example:
-        >>> from pathlib import Path
-        >>> one = head_keys(Head(b'{"sessionId": "3a3a-new", "timestamp": "2026-02-01T10:00:00.250Z"}', Path("a")))
-        >>> other = head_keys(Head(b'{"id": "5b5b-old", "timestamp": "2026-02-01T10:00:00.250Z"}', Path("b")))
-        >>> len(one), len(one & other)
-        (2, 1)
-    """
+    """Digests of the first ids and times in a file."""
     keys: set[int] = set()
     _collect(head.values, _MAX_DEPTH, dict.fromkeys(_NAMES, _MAX_OF_NAME), keys)
     return keys
@@ -60,12 +52,7 @@ def _collect(value: Any, depth: int, quota: dict[str, int], keys: set[int]) -> b
 
 
 def grouped(keys: Sequence[Iterable[Any]]) -> list[list[int]]:
-    """The places of these sets of keys, in groups of those that are connected by keys, in the order of the first ones.
-
-    Example:
-        >>> grouped([{1, 2}, {3}, {2, 4}, {4}])
-        [[0, 2, 3], [1]]
-    """
+    """The places of sets of keys, in groups of those that share keys, in the order of the first ones."""
     above = list(range(len(keys)))
 
     def top(index: int) -> int:

@@ -14,23 +14,13 @@ SUFFIX: Final = ".jsonl.bz2"
 
 
 def atlas_sets() -> dict[str, Path]:
-    """The file of each set by its full name, in the order of these.
-
-    Example:
-        >>> list(atlas_sets())[:2]
-        ['atlas/intercode-bash', 'atlas/intercode-ctf']
-    """
+    """The file of each set by its full name, in the order of these."""
     files = sorted((data_path("datasets") / ATLAS).glob(f"*{SUFFIX}"))
     return {f"{ATLAS}/{path.name.removesuffix(SUFFIX)}": path for path in files}
 
 
 def atlas_files(name: str) -> list[Path]:
-    """The files of `atlas` or of one of its sets; none if this is no such name.
-
-    Example:
-        >>> [path.name for path in atlas_files("atlas/tau-airline")], atlas_files("logs/atlas")
-        (['tau-airline.jsonl.bz2'], [])
-    """
+    """The files of `atlas` or of one of its sets; none if this is no such name."""
     sets = atlas_sets()
     if name == ATLAS:
         return list(sets.values())

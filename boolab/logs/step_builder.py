@@ -328,12 +328,7 @@ def distinct(steps: Sequence[StepBuilder]) -> list[StepBuilder]:
 
 
 def goes_back(time: int, latest: int | None, last: int | None) -> bool:
-    """Whether a log goes back to a time: it is before the last one so far, or no later, and the latest record was.
-
-    Example:
-        >>> goes_back(3, 5, 5), goes_back(5, 3, 5), goes_back(5, 5, 5), goes_back(6, 3, 5)
-        (True, True, False, False)
-    """
+    """Whether a log goes back to a time: it is before the last one so far, or no later, and the latest record was."""
     return last is not None and (time < last or (time == last and latest is not None and latest < last))
 
 
@@ -355,12 +350,7 @@ def unreadable(arguments: str) -> bool:
 
 
 def openai_arguments(arguments: object) -> object:
-    """Arguments in OpenAI's form, a text of JSON: an empty one is what models write for a function without parameters.
-
-    Example:
-        >>> openai_arguments(""), openai_arguments("null"), openai_arguments('{"path": "a"}')
-        ({}, {}, '{"path": "a"}')
-    """
+    """Arguments in OpenAI's form, a text of JSON; models write an empty one for a function without parameters."""
     if not isinstance(arguments, str) or arguments.startswith("{"):
         return arguments
     return {} if arguments.strip() in {"", "null"} else arguments
@@ -370,12 +360,6 @@ def arguments_text(arguments: object) -> str:
     """The raw text of a call's arguments; `REDACTED` if the log withholds them all. Null is a call without arguments.
 
     An empty text is none that a call has: it is in the place of arguments that are not on record.
-
-    Example:
-        >>> arguments_text({"path": "a"}), arguments_text('{"path": "<redacted>"}'), arguments_text(None)
-        ('{"path":"a"}', '<redacted>', '{}')
-        >>> arguments_text(""), arguments_text({})
-        ('<redacted>', '{}')
     """
     raw = arguments if isinstance(arguments, str) else json_text({} if arguments is None else arguments)
     if not raw or raw.isspace():
@@ -384,12 +368,7 @@ def arguments_text(arguments: object) -> str:
 
 
 def withheld(arguments: object) -> bool:
-    """Whether a log withholds all arguments of a call: they are `<redacted>`, `[REDACTED]` or the like.
-
-    Example:
-        >>> withheld("<redacted>"), withheld({"path": "[REDACTED]"}), withheld({"path": "a", "text": "<redacted>"})
-        (True, True, False)
-    """
+    """Whether a log withholds all arguments of a call: they are `<redacted>`, `[REDACTED]` or the like."""
     if isinstance(arguments, dict):
         return bool(arguments) and all(map(withheld, arguments.values()))
     return isinstance(arguments, str) and _WITHHELD.fullmatch(arguments) is not None

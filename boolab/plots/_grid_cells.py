@@ -141,13 +141,7 @@ def square_of(
 
 
 def cell_text(value: float, measure: CellMeasure) -> str:
-    """The number of a cell; nothing, where there is none. Shares are rounded down: 95% is at least that.
-
-    Example:
-        >>> shares = CellMeasure(pd.Series([0.949, 0.001]), "successes kept (share)", shares=True)
-        >>> [cell_text(value, shares) for value in shares.numbers]
-        ['94%', '<1%']
-    """
+    """The number of a cell; nothing, where there is none. Shares are rounded down: 95% is at least that."""
     if np.isnan(value):
         return ""
     if measure.shares:

@@ -155,12 +155,7 @@ def _write(ax: Axes, part: _DetectorGroup, best: int | None) -> None:
 
 
 def _threshold(value: float) -> str:
-    """A threshold as text.
-
-    Example:
-        >>> _threshold(12_000.0), _threshold(0.5)
-        ('12,000', '0.5')
-    """
+    """A threshold as text."""
     return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.4g}"
 
 

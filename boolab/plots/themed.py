@@ -61,10 +61,6 @@ def themed(svg: str) -> str:
     """An SVG for light and dark: each colour that differs becomes a variable, set by the reader's theme.
 
     Matplotlib leaves out the fill of what is black; it is that of the whole.
-
-    Example:
-        >>> themed('<svg width="9"><path style="fill: #ffffff"/></svg>')[-45:]
-        '</style><path style="fill: var(--c0)"/></svg>'
     """
     names: dict[str, str] = {}
 
@@ -83,12 +79,7 @@ def themed(svg: str) -> str:
 
 
 def in_dark(color: str) -> str:
-    """A colour of a light figure as a dark one has it: what means something, greys, edges; filled areas stay.
-
-    Example:
-        >>> in_dark("#000000"), in_dark("#0072b2"), in_dark("#d79a5c")
-        ('#e7ebf0', '#6f9bff', '#d79a5c')
-    """
+    """A colour of a light figure as a dark one has it: what means something, greys, edges; filled areas stay."""
     red, green, blue = to_rgb(color)
     if red == green == blue:  # black, faded towards white
         return to_hex(mix(to_rgb(DARK["ink"]), to_rgb(DARK["bg"]), 1 - red))

@@ -122,13 +122,6 @@ def recommended_title(rows: Sequence[SummaryRow], unit: str, noun: str = "succes
     """What the recommended limits save and keep, as the table has it; "" where it has none.
 
     Where all are better left off, that is of those.
-
-    Example:
-        >>> row = SummaryRow("", "a", {"max_steps": 7}, 99, 50, (48, 49), (30, 100), None)
-        >>> recommended_title([row], "steps")
-        'The recommended limits save 30% of the steps and keep 96.0% of the successes'
-        >>> recommended_title([row._replace(limits={})], "steps")
-        ''
     """
     known_rows = [row for row in rows if row.recommended and row.is_on and row.saved_share is not None]
     title_rows = [row for row in known_rows if not row.is_poor] or known_rows
@@ -147,13 +140,7 @@ def _share_range(words: Callable[[float], str], shares: Sequence[float]) -> str:
 
 
 def title_of(curves: Sequence[Curve], keep: float, label: str, unit: str, noun: str = "successes") -> str:
-    """What the limit saves by itself if the share `keep` of the successes on record is kept.
-
-    Example:
-        >>> curve = Curve("a", [(0, 1), (0.02, 0.96), (0.3, 0.8)], [None, 68, 20], None)
-        >>> title_of([curve], 0.95, "step cap", "steps")
-        'With 95% of successes kept on record, a step cap of 68 saves 2.0% of the steps'
-    """
+    """What the limit saves by itself if the share `keep` of the successes on record is kept."""
     best = [pair for curve in curves if (pair := best_at(curve, keep)) is not None]
     prefix = f"With {level(keep)} of {noun} kept on record"
     total = "the cost" if unit == "cost" else f"the {unit}"

@@ -117,12 +117,7 @@ def listed_cuts(study: Study, name: str, cuts: Sequence[Cut], unit: str = "", gr
 
 
 def _lost(n: int, n_stopped: int, *, proxy: bool) -> str:
-    """How many of those that are stopped are successes.
-
-    Example:
-        >>> _lost(0, 1, proxy=True), _lost(1, 3, proxy=True), _lost(0, 3, proxy=False)
-        ('which did not end by itself', '1 of them ended by itself', 'none of them a success')
-    """
+    """How many of those that are stopped are successes."""
     if n_stopped == 1:
         text = ("which ended by itself" if n else "which did not end by itself") if proxy else ""
         return text or ("a success" if n else "no success")

@@ -139,12 +139,7 @@ class RunBook:
 
 
 def _names_of(paths: Collection[str]) -> dict[str, str]:
-    """Each path by as few of its last parts as no other one ends in: a folder may be the name of a customer.
-
-    Example:
-        >>> _names_of({"/home/alice/acme/a.jsonl", "/home/alice/acme/b.jsonl"})["/home/alice/acme/a.jsonl"]
-        'a.jsonl'
-    """
+    """Each path by as few of its last parts as no other one ends in: a folder may be the name of a customer."""
     names: dict[str, str] = {}
     parts_by_path = {path: Path(path).parts for path in paths}
     depth = 1

@@ -210,13 +210,7 @@ def limit_cell(row: SummaryRow, axis: str) -> str:
 
 
 def trade_words(row: SummaryRow) -> tuple[str, str]:
-    """The trade of a row in a word, and the numbers that are compared.
-
-    Example:
-        >>> row = SummaryRow("", "a", {"max_steps": 68}, 499, 168, (160, 160), (351, 16707), Trade(351, 8, 16707, 168))
-        >>> trade_words(row)
-        ('poor', '44 steps for each lost success; a success takes 99')
-    """
+    """The trade of a row in a word, and the numbers that are compared."""
     trade = row.trade
     if trade is None or trade.costs is None:
         return "", ""
@@ -228,12 +222,7 @@ def trade_words(row: SummaryRow) -> tuple[str, str]:
 
 
 def kept_note(row: SummaryRow, keep: float) -> str:
-    """The share that is kept on record, and of the future ones, if it is a recommendation.
-
-    Example:
-        >>> kept_note(SummaryRow("", "a", {"max_steps": 68}, 499, 168, (160, 160), None, None), 0.9)
-        '95.2%, at least 90%'
-    """
+    """The share that is kept on record, and of the future ones, if it is a recommendation."""
     if not row.successes:
         return ""
     share = rounded_down(row.kept[0] / row.successes)

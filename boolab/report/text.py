@@ -307,12 +307,7 @@ def _compact(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """The rows of a frame as JSON has them: NA is null.
-
-    Example:
-        >>> records(pd.DataFrame({"n": pd.array([1, None], dtype="Int64")}))
-        [{'n': 1}, {'n': None}]
-    """
+    """The rows of a frame as JSON has them: NA is null."""
     return [{str(key): _plain(value) for key, value in row.items()} for row in frame.to_dict("records")]
 
 

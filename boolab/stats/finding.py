@@ -126,12 +126,7 @@ _Child = TypeVar("_Child")
 def pairs(
     parents: Iterable[_Parent], children: Callable[[_Parent], Iterable[_Child]]
 ) -> Iterator[tuple[_Parent, _Child]]:
-    """Each child with its parent, such as the rows of groups.
-
-    Example:
-        >>> list(pairs(["ab", "c"], iter))
-        [('ab', 'a'), ('ab', 'b'), ('c', 'c')]
-    """
+    """Each child with its parent, such as the rows of groups."""
     for parent in parents:
         for child in children(parent):
             yield parent, child

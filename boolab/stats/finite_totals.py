@@ -57,11 +57,6 @@ def total_sequence(
     `low`: the observed values in order, shape (observed,); where one is not known, the least that it can be. `high`:
     the same; where one is not known, the most that it can be. Returns the ends of the interval at each look. The last
     look at a whole population has the total itself.
-
-    Example:
-        >>> found = total_sequence([1, 0, 0, 1], [1, 0, 0, 1], minima=[0] * 40, maxima=[1] * 40)
-        >>> found.low.tolist(), found.high.tolist()
-        ([0.0, 1.0, 1.0, 1.0, 2.0], [40.0, 40.0, 39.0, 37.0, 37.0])
     """
     bottom, top = np.asarray(minima, float), np.asarray(maxima, float)
     lows, highs = np.asarray(low, float), np.asarray(high, float)

@@ -61,12 +61,7 @@ class Estimate(NamedTuple):
 
 
 def with_ends(*names: str) -> list[str]:
-    """The columns of some estimates, each with both ends of its interval.
-
-    Example:
-        >>> with_ends("kept")
-        ['kept', 'kept_low', 'kept_high']
-    """
+    """The columns of some estimates, each with both ends of its interval."""
     return ["".join(parts) for parts in product(names, ("", "_low", "_high"))]
 
 
@@ -82,10 +77,6 @@ def lower_bound(successes: npt.ArrayLike, n: npt.ArrayLike, confidence: float = 
     """The one-sided lower Clopper-Pearson bound: the beta quantile B(1 - confidence; x, n - x + 1), 0 where x is 0.
 
     `successes` x, 0 to n, and `n` broadcast. Fractional counts are allowed, as effective numbers are.
-
-    Example:
-        >>> round(float(lower_bound(59, 59)), 4)
-        0.9505
     """
     x, total = np.broadcast_arrays(np.asarray(successes, float), np.asarray(n, float))
     alpha = 1 - check_confidence(confidence)
@@ -109,12 +100,7 @@ def clopper_pearson(successes: float, n: float, confidence: float = 0.95) -> Int
 
 
 def runs_needed(keep: float = 0.95, confidence: float = 0.95) -> int:
-    """The least n with `keep ** n <= 1 - confidence`: so many successes, none lost, show that `keep` is retained.
-
-    Example:
-        >>> [runs_needed(keep) for keep in (0.90, 0.95, 0.99)]
-        [29, 59, 299]
-    """
+    """The least n with `keep ** n <= 1 - confidence`: so many successes, none lost, show that `keep` is retained."""
     alpha = 1 - check_confidence(confidence)
     # Without the margin, rounding would add one run where keep ** n is just 1 - confidence.
     return math.ceil(math.log(alpha) / math.log(check_confidence(keep, "keep")) - _ROUNDING)
@@ -138,10 +124,6 @@ class ClusterBootstrap:
     which share their runs are compared on the same draws.
 
     `clusters`: the cluster of each observation, of any type; shape (observations,).
-
-    Example:
-        >>> float(ClusterBootstrap(["a", "a", "b", "b", "c"]).ratio([1, 1, 1, 1, 0], [1, 1, 1, 1, 1]).value)
-        0.8
     """
 
     def __init__(self, clusters: Labels, *, repetitions: int = REPETITIONS, seed: int = 0) -> None:
@@ -209,11 +191,6 @@ class ClusterBootstrap:
 
         Returns values and intervals of shape () or (columns,). NaN where the denominator is 0; the interval alone is
         NaN where one cluster has the whole denominator and `proportion` is False.
-
-        Example:
-            >>> saved = ClusterBootstrap(list("aabbcc")).ratio([4, 5, 0, 1, 2, 2], [9, 9, 8, 9, 9, 8])
-            >>> round(float(saved.value), 3)
-            0.269
         """
         check_confidence(confidence)
         numerators, denominators = self.sums(numerator), self.sums(denominator)
@@ -367,10 +344,6 @@ def share(parts: npt.ArrayLike, wholes: npt.ArrayLike, confidence: float = 0.95)
 
     A single cluster does not show how clusters differ: then its observations count as independent. `parts` and `wholes`
     are the numbers of true and of all observations of each cluster; shape (clusters,).
-
-    Example:
-        >>> [round(x, 3) for x in share([2, 3, 3], [3, 4, 3])[:3]]
-        [0.8, 0.139, 1.0]
     """
     check_confidence(confidence)
     has_observations = np.asarray(wholes, float) > 0  # clusters with observations

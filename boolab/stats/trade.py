@@ -40,15 +40,6 @@ class Trade:
 
     `total`: what all runs use without it, in the same unit. `unit`: what is counted, in the plural, or "cost" for
     dollars.
-
-    Example:
-        >>> trade = Trade(351, 8, 16707, 168)
-        >>> trade.is_poor, round(trade.per_lost_success), round(trade.per_success)
-        (True, 44, 99)
-        >>> print(trade.sentence)
-        The trade is poor: it saves 44 steps for each lost success, and a success costs 99 steps on record.
-        >>> print(Trade(351, 0, 16707, 168).sentence)
-        It loses no success on record.
     """
 
     saved: float
@@ -112,12 +103,7 @@ class Trade:
 
     @property
     def shares(self) -> str:
-        """The two shares that are compared.
-
-        Example:
-            >>> Trade(351, 8, 16707, 168).shares
-            '2.1% of the steps for 4.8% of the successes'
-        """
+        """The two shares that are compared."""
         if not self.total or not self.successes:
             return ""
         saved, lost_share = percent(self.saved / self.total), percent(self.lost / self.successes)
@@ -136,11 +122,6 @@ def trade_of(
     """The columns of `TRADE`, for one rule over some runs; None where they are not defined or not known.
 
     `cost`: that of all runs, in any unit; None if it is not known for each.
-
-    Example:
-        >>> found = trade_of(steps=1000, saved_steps=200, successes=50, kept=45, cost=None, saved_cost=None)
-        >>> found["steps_per_success"], found["saved_steps_per_lost_success"], found["even_trade"]
-        (20.0, 40.0, 2.0)
     """
     steps_each, saved_per_lost = _share(steps, successes), _share(saved_steps, successes - kept)
     # One division of whole numbers: it is below 1 exactly where the trade is poor.

@@ -205,14 +205,7 @@ SET: Final = "set"
 
 
 def short_names(keys: Sequence[str], values: Sequence[tuple[Any, ...]]) -> list[str]:
-    """The names of groups; the data set alone, where it is that of one group only.
-
-    Example:
-        >>> short_names(["agent", "set"], [("a", "retail"), ("a", "airline"), ("b", "airline")])
-        ['retail', 'a, airline', 'b, airline']
-        >>> short_names(["agent", "set"], [("a", pd.NA), ("b", "retail")])
-        ['a, no name', 'retail']
-    """
+    """The names of groups; the data set alone, where it is that of one group only."""
     by_set = list(keys)[-1:] == [SET]
     sets = Counter(row[-1] for row in values if by_set and not is_missing(row[-1]))
     names = []
@@ -223,12 +216,7 @@ def short_names(keys: Sequence[str], values: Sequence[tuple[Any, ...]]) -> list[
 
 
 def group_noun(keys: Iterable[str]) -> str:
-    """What the groups by some columns are called.
-
-    Example:
-        >>> group_noun(["source", "agent"]), group_noun(["agent", "set"])
-        ('agent', 'group')
-    """
+    """What the groups by some columns are called."""
     return "agent" if {*keys} <= {"agent", "source"} else "group"
 
 

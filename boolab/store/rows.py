@@ -79,12 +79,6 @@ def records_of(run: Run, base: Run | None = None) -> list[RunRecord]:
     """A run's record, and those of its subagents, each followed by those of its own.
 
     The steps of `base`, if it is given, begin with those of the run: the record then refers to it and holds no steps.
-
-    Example:
-        >>> import boolab as bl
-        >>> run = bl.run_sync(None, "Hello", model=bl.ScriptedModel(["Hi."]))
-        >>> run_of_record(records_of(run)[0]) == run
-        True
     """
     return [_record(run, base), *(_record(child, None) for child in descendants(run))]
 

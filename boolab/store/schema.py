@@ -149,13 +149,6 @@ def migrate(connection: sqlite3.Connection, migrations: Sequence[Migration] = MI
     """Bring a store or an empty file to the newest version, each step in one transaction.
 
     The connection is in autocommit mode.
-
-    Example:
-        >>> memory = sqlite3.connect(":memory:", isolation_level=None)
-        >>> migrate(memory)
-        >>> version_of(memory) == VERSION
-        True
-        >>> memory.close()
     """
     for version in range(version_of(connection), len(migrations)):
         connection.execute("BEGIN IMMEDIATE")
@@ -202,12 +195,7 @@ def _statements(text: str) -> list[str]:
 
 
 def select_from(columns: Sequence[str], table: str, condition: str = "TRUE", order_by: str = "") -> str:
-    """A query for some columns of a table.
-
-    Example:
-        >>> select_from(("id", "cell"), "runs", "state = ?", "id")
-        'SELECT id, cell FROM runs WHERE state = ? ORDER BY id'
-    """
+    """A query for some columns of a table."""
     parts = ["SELECT", ", ".join(columns), "FROM", table, "WHERE", condition]
     return " ".join([*parts, "ORDER BY", order_by] if order_by else parts)
 

@@ -39,12 +39,7 @@ class TrialChange:
 
     @property
     def label(self) -> str:
-        """What is tried, in words.
-
-        Example:
-            >>> change_of({"max_steps": 100}).label, change_of({"max_steps": None}).label
-            ('a step cap of 100', 'the removal of the step cap')
-        """
+        """What is tried, in words."""
         if self.policy is not None:
             return f"the policy {self.policy.name}"
         if self.rule is not None:
@@ -83,13 +78,7 @@ class TrialChange:
 
 
 def change_of(change: ChangeInput) -> TrialChange:
-    """The change, checked.
-
-    Example:
-        >>> change_of({"max_step": 100})
-        Traceback (most recent call last):
-        boolab.errors.SettingError: change: there is no setting 'max_step'; did you mean 'max_steps'?
-    """
+    """The change, checked."""
     if isinstance(change, StopRule):
         return TrialChange(rule=change)
     if isinstance(change, Policy | str):
@@ -136,14 +125,7 @@ def agents_by_name(agents: Agent | Mapping[str, Agent] | None, runs: Iterable[Ru
 
 
 def agent_on_record(run: Run) -> Agent:
-    """An agent with the policy and the limits that a record names; what it does not name has no limit.
-
-    Example:
-        >>> import boolab as bl
-        >>> run = bl.run_sync(bl.Agent("a", max_steps=5), "Look", model=bl.ScriptedModel(["Done."]))
-        >>> agent_on_record(run).max_steps
-        5
-    """
+    """An agent with the policy and the limits that a record names; what it does not name has no limit."""
     named_policy = policies.get(run.policy)
     policy = named_policy or get_policy(UNNAMED_POLICY)
     complete = run.source == "boolab"  # a record of the engine has all limits that were in force

@@ -292,10 +292,6 @@ def ratio_of(cost: Interval, gain: Interval) -> Interval:
 
     Returns the ends; infinite above where the gain may be 0 and the branches may add some, NaN where the gain cannot be
     above 0.
-
-    Example:
-        >>> ratio_of(Interval(10, 20), Interval(2, 5)), ratio_of(Interval(10, 20), Interval(0, 5)).high
-        (Interval(low=2.0, high=10.0), inf)
     """
     if gain.high <= 0:
         return Interval(float("nan"), float("nan"))

@@ -126,16 +126,6 @@ def steps_before_cap(run: Run, harness: RunHarness) -> int:
 
     A policy may inform the model of its cap: in each request, or in the last one under the cap. A response may have
     been dropped, too, because it was the one beyond the limit.
-
-    Example:
-        >>> import boolab as bl
-        >>> look = bl.ScriptedModel([{"tool_calls": [{"name": "ls"}], "repeat": "forever"}], tools={"ls": "a.py"})
-        >>> def first(name):
-        ...     agent = bl.Agent("a", max_steps=5, policy=name)
-        ...     run = bl.run_sync(agent, "Look", model=look)
-        ...     return steps_before_cap(run, harness_of(run, {"a": agent}))
-        >>> [first(name) for name in ("naive", "opencode_v2", "inspect_react")]
-        [5, 4, 5]
     """
     policy, cap = harness
     n_kept = run.n_steps

@@ -37,12 +37,6 @@ def charge_of(attempt: Sequence[Run], limit: float) -> Charge:
     request is not known, the attempt counts as the limit; so does one in another process that ended before it returned.
 
     `limit`: the most that a branch may cost, in dollars.
-
-    Example:
-        >>> import boolab as bl
-        >>> look = {"tool_calls": [{"name": "look"}], "usage": {"cost_usd": 0.25}}
-        >>> charge_of([bl.run_sync(None, "Look", model=bl.ScriptedModel([look, look, "Done."]))], limit=2.0)
-        Charge(dollars=2.0, is_known=False)
     """
     branch, *subagent_runs = attempt
     own_run = own_part(branch)

@@ -201,26 +201,14 @@ class CallColumns:
 
 
 def numbered(values: Iterable[_Value]) -> tuple[Ints, list[_Value]]:
-    """A number for each value, from 0 in order of first appearance, and the distinct values.
-
-    Example:
-        >>> codes, values = numbered(["b", "a", "b"])
-        >>> codes.tolist(), values
-        ([0, 1, 0], ['b', 'a'])
-    """
+    """A number for each value, from 0 in order of first appearance, and the distinct values."""
     numbers: dict[_Value, int] = {}  # for long texts several times as fast as pandas.factorize
     codes = [numbers.setdefault(value, len(numbers)) for value in values]
     return np.array(codes, dtype=np.int64), list(numbers)
 
 
 def paired(left: Ints, right: Ints) -> tuple[Ints, Ints]:
-    """A number for each pair of two numbers that are not below 0, and the place where each pair comes first.
-
-    Example:
-        >>> codes, first = paired(np.array([1, 1, 1]), np.array([0, 2, 0]))
-        >>> codes.tolist(), first.tolist()
-        ([0, 1, 0], [0, 1])
-    """
+    """A number for each pair of two numbers that are not below 0, and the place where each pair comes first."""
     codes, distinct = pd.factorize(left * (int(right.max(initial=0)) + 1) + right)
     first = np.zeros(len(distinct), dtype=np.int64)
     first[codes[::-1]] = np.arange(len(codes))[::-1]  # the last one that is written is the first one
@@ -243,12 +231,7 @@ def repeats_of(keys: Ints, calls: Ints, opens: Flags) -> Ints:
 
 
 def run_lengths(flags: Flags) -> Ints:
-    """How many in a row up to each one are set.
-
-    Example:
-        >>> run_lengths(np.array([True, True, False, True])).tolist()
-        [1, 2, 0, 1]
-    """
+    """How many in a row up to each one are set."""
     # Few are set as a rule, so only those are counted.
     set_indices = np.flatnonzero(flags)
     heads = np.flatnonzero(np.diff(set_indices, prepend=-2) > 1)
@@ -279,10 +262,6 @@ def failures_in_a_row(failed: Ints, starts: Ints, begins: Flags | None = None) -
 
     `failed`: 1 for what failed, 0 for what did not, -1 where that is not known. `begins`: where a failure begins a new
     streak, because it differs from the one before.
-
-    Example:
-        >>> failures_in_a_row(np.array([1, 1, 0, 1, -1, 1]), np.zeros(6, dtype=np.int64)).tolist()
-        [1, 2, 0, 1, -1, -1]
     """
     indices = np.arange(len(failed))
     ends = np.where(failed == 0, indices, -1)

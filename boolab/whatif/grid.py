@@ -280,10 +280,6 @@ def settings_of_policy(policy: str | Policy) -> Settings:
     """The one setting of a policy as it comes: its defaults (those without an agent), ceiling, guards and budgets.
 
     `SettingError` if recordings do not identify it; it names the axis.
-
-    Example:
-        >>> [str(axis.rules[0]) for axis in settings_of_policy("boocode").axes]
-        ['ceiling(200)', 'doom_loop(3, ordered)', 'tool_budget(50)']
     """
     preset = get_policy(policy)
     limits = list(own_limits(preset, (), settings=True))

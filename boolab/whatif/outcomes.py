@@ -210,16 +210,7 @@ def rule_stops(ledger: Ledger, rule: StopRule) -> Stops:
 
 
 def first_true(ledger: Ledger, rule: StopRule) -> tuple[Ints, Flags, Flags]:
-    """R: how many steps are complete where a rule first is true or unknown, whether it is, and whether it is unknown.
-
-    Example:
-        >>> import boolab as bl
-        >>> from boolab.whatif.from_runs import ledger_of
-        >>> look = {"tool_calls": [{"name": "ls"}], "repeat": 5}
-        >>> run = bl.run_sync(None, "Look", model=bl.ScriptedModel([look]), stop=bl.max_steps(5))
-        >>> [array.tolist() for array in first_true(ledger_of([run]), bl.max_steps(3) & bl.tool_budget(2))]
-        [[3], [True], [False]]
-    """
+    """R: how many steps are complete where a rule first is true or unknown, whether it is true, and unknown."""
     names = {leaf.counter for leaf in rule.leaves()}
     boundary, (stopped, undecided) = np.zeros(ledger.n_runs, dtype=np.int64), np.zeros((2, ledger.n_runs), dtype=bool)
     if rule(dict.fromkeys(names, 0)):

@@ -52,14 +52,7 @@ class Limit(NamedTuple):
 
 
 def check_identified(policy: Policy, axes: Collection[str]) -> None:
-    """Raise `SettingError` if recordings do not identify the limits of these axes under the policy.
-
-    Example:
-        >>> import boolab as bl
-        >>> check_identified(bl.Policy(name="p", compaction=bl.Compaction()), ["max_steps"])
-        Traceback (most recent call last):
-        boolab.errors.SettingError: policy p: compaction changes the requests, ...
-    """
+    """Raise `SettingError` if recordings do not identify the limits of these axes under the policy."""
     reason = ""
     if policy.compaction is not None:
         reason = (
@@ -85,12 +78,6 @@ def thresholds_of(policy: Policy, axis: str, value: Cell) -> tuple[Threshold | N
     """The rules for a value of an axis, not None, under a policy: at the boundary, and at the response.
 
     The policy's ceiling and identity are not used. `SettingError` if the policy gives the value another meaning.
-
-    Example:
-        >>> import boolab as bl
-        >>> policy = bl.Policy(name="p").vary(cap={"check": "response"})
-        >>> tuple(map(str, thresholds_of(policy, "max_steps", 3)))
-        ('None', 'max_responses(3)')
     """
     name = LIMIT_OF.get(axis, axis)
     if axis == "max_steps" and value == 0:
@@ -223,12 +210,7 @@ class Extension:
     ceiling: int | None
 
     def levels(self, cap: int, top: int) -> list[int]:
-        """The caps that a run may have in turn, up to the first above `top`, the largest count on record.
-
-        Example:
-            >>> Extension(times=2, adds=3, message=False, unless=None, ceiling=None).levels(4, 100)
-            [4, 7, 10]
-        """
+        """The caps that a run may have in turn, up to the first above `top`, the largest count on record."""
         return list(self._levels(cap, top))
 
     def _levels(self, cap: int, top: int) -> Iterator[int]:

@@ -148,13 +148,6 @@ def summed(table: pd.DataFrame) -> pd.DataFrame:
     """The sums of a table with a row for each run and setting, as `counterfactual(..., aggregate=True)` gives them.
 
     The table may be some of the rows of `counterfactual`. `SettingError` if a column is missing.
-
-    Example:
-        >>> import boolab as bl
-        >>> look = {"tool_calls": [{"name": "ls"}], "repeat": 2}
-        >>> run = bl.run_sync(None, "Look", model=bl.ScriptedModel([look, "Done."]))
-        >>> summed(bl.counterfactual(run, grid={"max_steps": [1, None]}))["n_truncated"].tolist()
-        [1, 0]
     """
     missing = [name for name in _OF_ROWS if name not in table]
     if missing:

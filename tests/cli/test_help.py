@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import boolab as bl
-from boolab.cli.help import subcommands
+from boolab.cli.help import meant, refusal, subcommands
 from boolab.cli.lab import lab_command
 from boolab.cli.main import COMMANDS, help_pages, main, parser_of
 from boolab.io.resources import data_path
@@ -285,3 +285,15 @@ def test_audit_leads_to_its_option_for_limits(words: list[str], capsys: pytest.C
     with pytest.raises(SystemExit):
         main(["audit", "logs", *words])
     assert "did you mean --limit max_turns=3?" in capsys.readouterr().err
+
+
+def test_unknown_word_names_the_nearest_or_all() -> None:
+    assert meant("dotcor", ["doctor", "demo"]) == "; did you mean doctor?"
+    assert meant("x", ["doctor", "demo"]) == " (choose from doctor, demo)"
+
+
+def test_refusal_names_the_nearest_option_or_the_help() -> None:
+    parser = argparse.ArgumentParser(prog="boolab lab")
+    _ = parser.add_argument("--copy")
+    assert refusal(parser, ["--cpy", "1"]) == "--cpy is not known; did you mean --copy?"
+    assert refusal(parser, ["more"]) == "more is not known; 'boolab lab --help' lists the options"

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import boolab as bl
-from boolab.cli.run_view import Guarded, Lines, Opening, Transcript, view_of
+from boolab.cli.run_view import Guarded, Lines, Opening, Transcript, status_line, view_of
 from boolab.cli.terminal import Sheet, clipped, is_terminal
 from boolab.core.events import run_events
 from boolab.core.run import Run
@@ -314,3 +314,10 @@ def test_transcript_shows_retry_before_and_nudge_after_a_step() -> None:
         "     0 ms, tokens ?",
         "     ** nudge: Enough.",
     ]
+
+
+def test_status_line_has_counters_against_limits() -> None:
+    assert (
+        status_line(3, {"tool_calls": 4, "cost": 4_000}, {"steps": 20, "cost": 500_000}, 12.3, "thinking 2 s")
+        == "step 3 of 20 · thinking 2 s · $0.0040 of $0.50 · 4 calls · tokens 0 in, 0 out · 12 s"
+    )

@@ -12,7 +12,7 @@ import boolab as bl
 from boolab.core.messages import History, Message, Text
 from boolab.core.types import Event, Response, Step, Stop, StopReason, ToolCall, ToolResult, Usage
 from boolab.display.numbers import duration
-from boolab.display.transcript import WIDTH
+from boolab.display.transcript import WIDTH, folded, limit_in_words
 from boolab.logs.load import load_runs
 from boolab.runtime.models.scripted import ScriptedModel
 from tests.support.claude_logs import Session, usage
@@ -211,3 +211,13 @@ def test_the_place_of_the_end_counts_the_steps_of_all_turns() -> None:
     turns = tuple(step._replace(turn=turn) for step, turn in zip(run.steps[:3], (1, 2, 2), strict=True))
     assert "━━ step_cap after 3 steps ━" in str(replace(run, stop=Stop("step_cap", 2), steps=turns))
     assert "━━ error in step 3 ━" in str(replace(run, stop=Stop("error", 1), steps=turns))
+
+
+def test_limit_in_words_has_common_units() -> None:
+    assert limit_in_words("steps", 20) == "steps 20"
+    assert limit_in_words("cost", 500_000) == "cost $0.50"
+    assert limit_in_words("elapsed", 90_000) == "elapsed 90 s"
+
+
+def test_folded_text_counts_its_other_lines() -> None:
+    assert list(folded("one two three", 1, "> ", width=7)) == ["> one", "  … 2 more lines"]

@@ -12,7 +12,8 @@ import boolab as bl
 from boolab import calls_df, events_df, runs_df, steps_df
 from boolab.core.events import run_events
 from boolab.core.types import Response, Step, ToolCall, ToolResult, Usage
-from boolab.frames.runs import as_runs
+from boolab.frames.dtypes import axis_value
+from boolab.frames.runs import as_runs, taken_name
 from boolab.frames.tables import CALL_COLUMNS, EVENT_COLUMNS, FINISH_COLUMNS, RUN_COLUMNS, STEP_COLUMNS, boundaries_df
 from boolab.limits.call_identity import arguments_hash
 from boolab.limits.catalog import doom_loop, max_steps
@@ -294,3 +295,13 @@ def test_sums_with_an_unknown_part_have_a_lower_bound() -> None:
     nothing = first._replace(results=tuple(result._replace(is_error=None) for result in results))
     (row,) = runs_df(replace(SOME, steps=(nothing,))).to_dict("records")
     assert (row["n_errors_at_least"], row["n_results_unknown"], row["output_tokens_at_least"]) == (None, 5, None)
+
+
+def test_axis_value_has_units_and_no_limit() -> None:
+    assert axis_value("max_steps", 1200) == "1,200"
+    assert axis_value("max_cost", 0.5) == "$0.5"
+    assert axis_value("max_steps", None) == "No limit"
+
+
+def test_taken_name_says_that_the_result_has_it() -> None:
+    assert taken_name("kept").partition(":")[0] == "the result has a column of this name"

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from boolab.errors import SettingError
-from boolab.harnesses.policy import DEFAULT
+from boolab.harnesses.policy import DEFAULT, check_setting
 from boolab.harnesses.presets import get_policy, policies
 from tests.support.helpers import grouped
 
@@ -75,3 +75,8 @@ def test_an_unknown_preset_is_an_error_that_lists_them() -> None:
     with pytest.raises(SettingError, match="there is no policy 'x'; presets: ai_sdk, aider, autogen, .*, swe_agent"):
         get_policy("x")
     assert get_policy(BOOCODE) is BOOCODE
+
+
+def test_setting_below_zero_is_refused() -> None:
+    with pytest.raises(SettingError, match="max_steps: -1 is not accepted; expected an integer >= 0"):
+        check_setting("max_steps", -1)

@@ -19,7 +19,7 @@ from boolab.frames.runs import own_cost
 from boolab.logs import copies
 from boolab.logs.copies import SESSIONS
 from boolab.logs.fingerprint import fingerprint
-from boolab.logs.identity import Shared, shared_steps
+from boolab.logs.identity import Shared, is_unique, shared_steps
 from boolab.logs.log_files import readers
 from tests.support.cases import first
 from tests.support.samples import OWN, own
@@ -421,3 +421,12 @@ def test_growing_lines_of_a_gateway_are_one_run(tmp_path: Path) -> None:
     assert len(runs_in(path)) == 2
     written(path, [lines[0], lines[0]])
     assert len(runs_in(path)) == 2
+
+
+def test_counter_is_no_unique_id() -> None:
+    assert [is_unique(name) for name in ("toolu_01A09q90qw90", "chatcmpl-1a2b3c4d", "call_1", "functions.bash:12")] == [
+        True,
+        True,
+        False,
+        False,
+    ]

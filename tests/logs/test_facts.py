@@ -17,6 +17,7 @@ from boolab.core.run import Run, Score
 from boolab.core.types import REDACTED, Event, Response, Step, Stop, ToolCall, ToolResult
 from boolab.errors import ReadWarning, SettingError
 from boolab.io.resources import data_path
+from boolab.logs.fact_places import stays
 from boolab.logs.facts import facts_of
 from tests.logs.test_save import runs as any_run
 from tests.support.cases import cases
@@ -262,3 +263,9 @@ def test_runs_that_compress_too_much_to_read_are_not_packed(tmp_path: Path) -> N
     with pytest.raises(SettingError, match=r"repeat so much that 33,\d+,\d+ bytes become .* save them as \.jsonl or"):
         bl.save_runs(run, tmp_path / "runs.jsonl.bz2")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_fact_stays_if_it_has_the_form_of_its_rule() -> None:
+    assert stays("tool", "read_file")
+    assert not stays("tool", "merger_2026.xlsx")
+    assert stays("finish reason", "stop")

@@ -11,6 +11,7 @@ import pytest
 import boolab as bl
 from boolab.core.types import REDACTED
 from boolab.errors import ReadWarning, RunFormatError
+from boolab.logs.from_table import plain_json
 
 
 def table(n_runs: int = 40) -> pd.DataFrame:
@@ -245,3 +246,7 @@ def test_turns_of_a_table_are_those_of_its_sessions() -> None:
             bl.runs_from_table(steps(turn=turns), turn="turn")
     with pytest.raises(bl.SettingError, match="is 1 in row 0 and 2 in row 1.*one value for a step"):
         bl.runs_from_table(steps(step=[1, 1], turn=[1, 2]), turn="turn")
+
+
+def test_plain_json_has_lists_for_tuples() -> None:
+    assert plain_json({"role": "user", "content": ("a", None)}) == {"role": "user", "content": ["a", None]}

@@ -15,8 +15,9 @@ from boolab.errors import ReadWarning, RunFormatError, SettingError
 from boolab.io.json_input import whole_file
 from boolab.logs import load as load_module
 from boolab.logs.fields import Head, sidecar
-from boolab.logs.load import load_runs, read_logs
+from boolab.logs.load import FileRow, load_runs, read_logs, why_no_log
 from boolab.logs.log_files import readers
+from boolab.logs.problems import problems_of
 from boolab.logs.save import save_runs
 from tests.support.claude_logs import Session, call, text
 from tests.support.helpers import distinct, play
@@ -348,3 +349,16 @@ def test_glob_that_cannot_search_a_folder_says_so(tmp_path: Path, monkeypatch: p
         assert len(load_runs(f"{tmp_path}/**/*.jsonl")) == 1
     with pytest.warns(ReadWarning, match=r"private: the folder cannot be searched: Permission denied"):
         assert read_logs(f"{tmp_path}/private/*.jsonl").runs == ()
+
+
+def test_no_log_error_counts_skipped_files() -> None:
+    rows = [FileRow("logs/a.jsonl.zst", None, 0, 9, 0.0, "packed with Zstandard")]
+    assert why_no_log("logs/", rows=rows).endswith("are read; skipped: packed with Zstandard (1)")
+
+
+def test_problems_count_skipped_files_and_warnings() -> None:
+    read = FileRow("a.jsonl", "atif", 1, 900, 0.1, warnings=("a.jsonl:7: not valid JSON; skipped",))
+    assert (
+        str(problems_of([read, FileRow("b.txt", None, 0, 5, 0.0, "no reader recognises it")]))
+        == "1 skipped file, 1 warning"
+    )

@@ -5,7 +5,7 @@ from typing import Any
 
 from boolab.logs import related_files
 from boolab.logs.fields import Head
-from boolab.logs.related_files import head_keys
+from boolab.logs.related_files import grouped, head_keys
 
 
 class _Unread(list[Any]):
@@ -27,3 +27,7 @@ def test_walk_ends_when_each_name_has_its_count() -> None:
 def test_name_without_its_count_is_sought_to_the_end() -> None:
     lines = b'{"id": "id-000"}\n' * 4 + b'{"a": [{"b": {"sessionId": "3a3a-new"}}]}\n'
     assert head_keys(Head(lines, Path("a.jsonl"))) == {hash("id-000"), hash("3a3a-new")}
+
+
+def test_sets_that_share_keys_are_one_group() -> None:
+    assert grouped([{1, 2}, {3}, {2, 4}, {4}]) == [[0, 2, 3], [1]]

@@ -24,6 +24,7 @@ from boolab.display.colours import TOOL_COLOURS
 from boolab.errors import SettingError
 from boolab.frames.tables import calls_df, runs_df
 from boolab.plots import plot_steps, plot_stop_reasons, plot_tools
+from boolab.plots._grid_cells import CellMeasure, cell_text
 from boolab.plots.bars import _Inside
 from boolab.plots.palette import CALL_LOOKS, KEPT, STOP_LOOKS, UNKNOWN, Look
 from boolab.plots.steps import bins_of
@@ -670,3 +671,8 @@ def test_a_stop_reason_can_have_another_look(ax: Axes) -> None:
     bars = [one for one in ax.containers if isinstance(one, BarContainer)]
     fills = {one.get_label(): one.patches[0].get_facecolor() for one in bars}
     assert fills == {"finished": to_rgba(grey.fill), "step_cap": to_rgba(STOP_LOOKS["step_cap"].fill)}
+
+
+def test_share_in_a_cell_is_rounded_down() -> None:
+    shares = CellMeasure(pd.Series([0.949, 0.001]), "successes kept (share)", shares=True)
+    assert [cell_text(value, shares) for value in shares.numbers] == ["94%", "<1%"]

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 import boolab as bl
 from boolab.errors import SettingError
+from boolab.plots.precision_recall import _threshold
 from tests.plots.test_plots import UGLY, draw, key, note, title
 from tests.stats.test_scorecard_trade import clustered
 
@@ -96,3 +97,8 @@ def test_what_cannot_be_drawn_is_refused(ax: Axes) -> None:
         bl.plots.plot_precision_recall(grouped(2), ax=ax)
     with pytest.raises(SettingError, match="no column 'lift_low': expected one like precision_recall_df makes"):
         bl.plots.plot_precision_recall(FOUND.drop(columns="lift_low"), ax=ax)
+
+
+def test_large_threshold_has_commas() -> None:
+    assert _threshold(12_000.0) == "12,000"
+    assert _threshold(0.5) == "0.5"

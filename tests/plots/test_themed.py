@@ -80,3 +80,10 @@ def test_a_figure_of_the_user_s_own_colours_stays_as_it_is() -> None:
 def test_greys_stay_in_order() -> None:
     greys = [themed.in_dark(f"#{level:02x}{level:02x}{level:02x}") for level in range(0, 256, 15)]
     assert all(one > other for one, other in pairwise(greys))
+
+
+def test_colour_that_differs_becomes_a_variable() -> None:
+    assert (
+        themed.themed('<svg width="9"><path style="fill: #ffffff"/></svg>')[-45:]
+        == '</style><path style="fill: var(--c0)"/></svg>'
+    )

@@ -8,7 +8,7 @@ import pytest
 from boolab.core.text import clean, count, shorten
 from boolab.display.numbers import percent
 from boolab.display.text import WIDTH
-from boolab.stats.finding import Finding
+from boolab.stats.finding import Finding, pairs
 
 UGLY = "<script>alert('x')</script>\x1b[31m\n\u202eevil"
 FRAME = pd.DataFrame({"name": [UGLY, "b"], "n": pd.array([1200, None], dtype="Int64"), "share": [0.5, float("nan")]})
@@ -87,3 +87,7 @@ def test_words() -> None:
     assert (count(0, "run"), count(1, "run"), count(2000, "run")) == ("0 runs", "1 run", "2,000 runs")
     assert shorten("x" * 100).count("x") == 31
     assert clean("a\n\tb\x00") == "a b"
+
+
+def test_pairs_have_each_child_with_its_parent() -> None:
+    assert list(pairs(["ab", "c"], iter)) == [("ab", "a"), ("ab", "b"), ("c", "c")]

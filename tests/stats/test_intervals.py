@@ -20,6 +20,7 @@ from boolab.stats.intervals import (
     percentiles,
     runs_needed,
     upper_bound,
+    with_ends,
 )
 
 LEVELS = st.sampled_from([0.5, 0.8, 0.9, 0.95, 0.99])
@@ -189,3 +190,7 @@ def test_percentiles_are_taken_further_out_for_few_clusters() -> None:
     t = stats.t.ppf(0.025, n - 1) * math.sqrt(n / (n - 1))
     assert levels[3] == pytest.approx(stats.norm.cdf(t))
     assert np.isnan(percentiles(np.full((3, 2), np.nan), [0.5])).all()
+
+
+def test_estimate_has_columns_for_both_ends() -> None:
+    assert with_ends("kept") == ["kept", "kept_low", "kept_high"]

@@ -10,6 +10,7 @@ import boolab as bl
 from boolab.cli.main import main
 from boolab.core.run import Run
 from boolab.errors import SettingError
+from boolab.stats.recommend.candidates import axes_of
 from tests.support.cases import first
 from tests.support.project import ROOT
 
@@ -91,3 +92,8 @@ def test_whatif_shows_its_table_without_advice_for_a_policy(capsys: pytest.Captu
     assert found["recommendation"]["groups"] == []
     assert found["recommendation"]["sentences"][0].startswith("No recommendation. policy openhands: ")
     assert [row["max_steps"] for row in found["axes"]["max_steps"]] == [20, None]
+
+
+def test_axes_of_a_policy_are_in_the_order_of_setting() -> None:
+    assert axes_of(bl.policies["boocode"]) == ("max_steps", "doom_loop", "tool_budget")
+    assert axes_of(bl.policies["claude_code"]) == ("max_steps",)

@@ -10,6 +10,7 @@ import boolab as bl
 from boolab.core.run import Run
 from boolab.display.numbers import percent
 from boolab.stats.recommend.recommend import POOR, Recommendation
+from boolab.stats.recommend.wording import notes_by_kind
 from tests.stats.test_scorecard import numbered, run_of
 from tests.support.samples import atlas
 
@@ -119,3 +120,12 @@ def test_missing_successes_are_counted_by_proxy_without_labels(swebench: list[Ru
     counts = found.frame.set_index("agent")["successes"]
     for agent, n in counts.items():
         assert f"{agent} ({n} runs that ended by themselves, " in found.verdict[0]
+
+
+def test_notes_on_all_groups_come_last() -> None:
+    assert list(notes_by_kind([(["a", "b"], ["8 labels.", "So be it."]), (["c"], ["No label.", "So be it."])])) == [
+        "a, b: 8 labels.",
+        "c: No label.",
+        "So be it.",
+    ]
+    assert list(notes_by_kind([(["a"], ["8 labels."])])) == ["8 labels."]

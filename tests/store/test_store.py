@@ -31,6 +31,7 @@ from boolab.store import connection as connection_module
 from boolab.store import schema, writer
 from boolab.store.connection import PAGE_BYTES
 from boolab.store.rows import records_of, run_of_record
+from boolab.store.schema import select_from
 from boolab.store.select import INTERRUPTED
 from boolab.store.stored_runs import stored_runs
 from boolab.store.writer import Store
@@ -684,3 +685,10 @@ def test_runs_of_a_store_equal_the_same_runs_in_a_list(tmp_path: Path) -> None:
     assert stored == bl.stored_runs(tmp_path / "runs.db")
     assert stored != runs[:1]
     assert stored != "runs.db"
+
+
+def test_select_has_condition_and_order() -> None:
+    assert (
+        select_from(("id", "cell"), "runs", "state = ?", "id")
+        == "SELECT id, cell FROM runs WHERE state = ? ORDER BY id"
+    )

@@ -9,7 +9,7 @@ import pytest
 import boolab as bl
 from boolab.errors import SettingError
 from boolab.trials.change import agent_on_record, change_of
-from boolab.trials.openings import Opening, openings_of
+from boolab.trials.openings import Opening, harness_of, openings_of, steps_before_cap
 from tests.support.caplab_cases import Told
 from tests.support.cases import first
 from tests.support.trial_cases import LOOSE, TIGHT, agent, profile, recorded, undisturbed
@@ -244,3 +244,14 @@ def test_opening_separates_turns_from_missing_counters() -> None:
     dear = Told(("A B C D -",), cost=None).run("dear")
     (other,) = opened([replace(dear, policy="")], {"max_cost": 0.1})
     assert (other.outcome, other.why) == ("unknown", "counter")
+
+
+def test_steps_before_cap_are_those_not_told_of_it() -> None:
+    look = bl.ScriptedModel([{"tool_calls": [{"name": "ls"}], "repeat": "forever"}], tools={"ls": "a.py"})
+
+    def first(name: str) -> int:
+        agent = bl.Agent("a", max_steps=5, policy=name)
+        run = bl.run_sync(agent, "Look", model=look)
+        return steps_before_cap(run, harness_of(run, {"a": agent}))
+
+    assert [first(name) for name in ("naive", "opencode_v2", "inspect_react")] == [5, 4, 5]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from boolab.frames.recording import NO_KEY
-from boolab.whatif.call_columns import error_streaks_of, repeats_of
+from boolab.whatif.call_columns import error_streaks_of, failures_in_a_row, numbered, paired, repeats_of, run_lengths
 
 
 @pytest.mark.parametrize(
@@ -30,3 +30,30 @@ def test_an_error_streak_after_each_step() -> None:
     errors, calls, opens = np.array([1, 1, 1, 1, -1, 1, 0]), np.array([2, 1, 0, 1, 1, 1, 1]), np.zeros(7, dtype=bool)
     opens[[0, 2]] = True
     assert error_streaks_of(errors, calls, opens).tolist() == [2, 3, 0, 1, -1, -1, 0]
+
+
+def test_values_are_numbered_by_first_appearance() -> None:
+    codes, values = numbered(["b", "a", "b"])
+    assert codes.tolist() == [0, 1, 0]
+    assert values == ["b", "a"]
+
+
+def test_pairs_are_numbered_by_first_appearance() -> None:
+    codes, first = paired(np.array([1, 1, 1]), np.array([0, 2, 0]))
+    assert codes.tolist() == [0, 1, 0]
+    assert first.tolist() == [0, 1]
+
+
+def test_run_length_starts_again_at_a_gap() -> None:
+    assert run_lengths(np.array([True, True, False, True])).tolist() == [1, 2, 0, 1]
+
+
+def test_streak_is_unknown_after_an_unknown_result() -> None:
+    assert failures_in_a_row(np.array([1, 1, 0, 1, -1, 1]), np.zeros(6, dtype=np.int64)).tolist() == [
+        1,
+        2,
+        0,
+        1,
+        -1,
+        -1,
+    ]

@@ -10,6 +10,10 @@ import boolab as bl
 from boolab.core.run import Run
 from boolab.core.types import Stop, StopReason
 from boolab.errors import SettingError
+from boolab.whatif.from_runs import ledger_of
+from boolab.whatif.grid import settings_of_policy
+from boolab.whatif.outcomes import first_true
+from boolab.whatif.policy_limits import check_identified, thresholds_of
 from tests.support.helpers import distinct, letter, play, steps
 from tests.whatif.test_properties import FREE, NEVER
 
@@ -155,3 +159,31 @@ def test_run_that_ended_in_silent_failure_is_no_proxy_success(case: str) -> None
     assert found.frame["successes"].tolist() == [0]
     frame = bl.counterfactual(bl.recording_df(runs), grid={"max_steps": [9]}, aggregate=True).iloc[0]
     assert frame["successes"] == 0
+
+
+def test_policy_as_it_comes_is_one_setting() -> None:
+    assert [str(axis.rules[0]) for axis in settings_of_policy("boocode").axes] == [
+        "ceiling(200)",
+        "doom_loop(3, ordered)",
+        "tool_budget(50)",
+    ]
+
+
+def test_first_true_has_step_and_whether_it_is_known() -> None:
+    look = {"tool_calls": [{"name": "ls"}], "repeat": 5}
+    run = bl.run_sync(None, "Look", model=bl.ScriptedModel([look]), stop=bl.max_steps(5))
+    assert [array.tolist() for array in first_true(ledger_of([run]), bl.max_steps(3) & bl.tool_budget(2))] == [
+        [3],
+        [True],
+        [False],
+    ]
+
+
+def test_compaction_is_not_identified() -> None:
+    with pytest.raises(SettingError, match="policy p: compaction changes the requests"):
+        check_identified(bl.Policy(name="p", compaction=bl.Compaction()), ["max_steps"])
+
+
+def test_threshold_at_the_response_is_apart() -> None:
+    policy = bl.Policy(name="p").vary(cap={"check": "response"})
+    assert tuple(map(str, thresholds_of(policy, "max_steps", 3))) == ("None", "max_responses(3)")

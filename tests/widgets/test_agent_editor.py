@@ -9,7 +9,8 @@ import pytest
 from boolab.errors import AgentFileError, SettingError
 from boolab.io.resources import data_path
 from boolab.runtime.agents.agent import Agent, limits_of, load_agents, policy_of
-from boolab.widgets.agent_editor.widget import AgentEditor
+from boolab.widgets.agent_editor.fields import changes_of, label_of, menus_of, names_in, verdict_of
+from boolab.widgets.agent_editor.widget import AgentEditor, typed_value
 
 TEXT = b"\xef\xbb\xbf---\r\nname: a  # who\r\nmaxSteps: 5\r\nmode: primary\r\n---\r\nYou look.\r\n"
 
@@ -229,3 +230,42 @@ def test_agent_editor_status_says_valid_changed_and_saved(tmp_path: Path) -> Non
 def test_what_is_no_path_is_named() -> None:
     with pytest.raises(SettingError, match=r"path=Agent: expected the path of an agent file"):
         AgentEditor(Agent("a"))  # type: ignore[arg-type]
+
+
+def test_verdict_says_what_is_valid_and_saved() -> None:
+    assert verdict_of("coder", {}, []) == "coder is valid and saved."
+    assert verdict_of("coder", {}, ["step cap 5 → 57"]) == "coder is valid. Not saved yet: step cap 5 → 57."
+    assert (
+        verdict_of("coder", {"max_steps": "'many' is not accepted"}, [])
+        == "✕ coder cannot be saved: step cap is not valid."
+    )
+
+
+def test_changes_are_named_field_by_field() -> None:
+    assert changes_of("---\nname: a\nmax_steps: 5\n---\nGo.", "---\nname: a\nmax_steps: 7\n---\nGo!", 0) == [
+        "step cap 5 → 7",
+        "prompt",
+    ]
+
+
+def test_field_has_the_label_of_its_limit() -> None:
+    assert label_of("max_steps") == "step cap"
+    assert label_of("name") == "name"
+    assert label_of("exempt") == "exempt tools"
+
+
+def test_menus_have_given_and_known_values() -> None:
+    menus = menus_of([], ["small"], ["grep"])
+    assert menus["model"] == ["small"]
+    assert menus["tools"][:2] == ["grep", "list_files"]
+    assert menus["identity"][:2] == ["raw", "ordered"]
+
+
+def test_names_are_split_at_commas() -> None:
+    assert names_in(" ls, grep,") == ["ls", "grep"]
+
+
+def test_typed_value_has_the_type_of_its_field() -> None:
+    assert typed_value("max_steps", " 7 ") == 7
+    assert typed_value("max_steps", "None") == "none"
+    assert typed_value("tools", "ls, grep") == ["ls", "grep"]

@@ -6,8 +6,9 @@ import pytest
 from scipy.stats import beta  # type: ignore[import-untyped] # no stubs are required
 
 import boolab as bl
+from boolab.harnesses.setting import Setting
 from boolab.stats.trade import Trade
-from boolab.widgets.caplab.verdict import bounds_of
+from boolab.widgets.caplab.verdict import bounds_of, verdict_of
 from tests.support.samples import atlas
 
 SETS = {"swebench-verified": 68, "tau-airline": 19, "intercode-bash": 4}
@@ -66,3 +67,16 @@ def test_several_limits_are_named_together() -> None:
     lab.setting = {"max_steps": 19, "doom_loop": 2}
     (first, _) = lab.answer["verdict"]
     assert re.match(r"A step cap of 19 and a doom-loop threshold of 2 keep \d+ of 84 successes", first)
+
+
+def test_verdict_has_kept_first_where_it_is_too_little() -> None:
+    kept = {"lower": 160, "upper": 160, "of": 168}
+    saved = {"measure": "steps", "label": "steps", "saved": 351, "of": 16707, "share": 351 / 16707}
+    first, trade = verdict_of(Setting(max_steps=68), kept, saved, "successes")
+    assert first == "A step cap of 68 keeps 160 of 168 successes and saves 2.1% of the steps."
+    assert trade == "The trade is poor: better left off."
+    kept = {"lower": 148, "upper": 148, "of": 168}
+    assert (
+        verdict_of(Setting(max_steps=47), kept, saved, "successes", 0.95)[0]
+        == "A step cap of 47 keeps 148 of 168 successes, 88.0%, less than the 95% to keep, and saves 2.1% of the steps."
+    )

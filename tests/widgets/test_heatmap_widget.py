@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 import boolab as bl
 from boolab.plots import plot_heatmap
 from boolab.whatif.tables import summed
-from boolab.widgets.heatmap.layers import ink_on, luminance_of
+from boolab.widgets.heatmap.layers import ink_on, luminance_of, on_frontier
 from tests.support.cases import cases
 from tests.support.helpers import TOOLS, steps
 from tests.support.packed import unpacked
@@ -310,3 +310,7 @@ def test_verdict_names_the_best_setting_if_none_keeps_enough() -> None:
     title = data_of(bl.Heatmap(table, keep=1.0))["title"]
     assert title.startswith("No setting here keeps all of 9 successes: ")
     assert title.endswith(f" keeps the most, {most}")
+
+
+def test_frontier_has_no_dominated_setting() -> None:
+    assert on_frontier([10, 9, 9, 8], [0, 5, 4, 5]).tolist() == [True, True, False, False]

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from boolab.widgets.replay.cards import card_of
-from boolab.widgets.replay.diffs import MAX_LINES, diff_rows
+from boolab.widgets.replay.diffs import MAX_LINES, diff_of, diff_rows
 from boolab.widgets.replay.edits import Edit, edits_of
 
 LINES = st.lists(st.sampled_from(["a = 1", "b = 2", "\tc", "", "d = a + b", "d = a - b"]), max_size=12)
@@ -132,3 +132,11 @@ def test_call_card_shows_the_main_argument_and_other_fields(
 
 def test_arguments_that_are_not_json_are_shown_as_they_are() -> None:
     assert card_of("ls", "read", '{"path": "a', None)["fields"] == [["arguments", '{"path": "a']]
+
+
+def test_diff_marks_the_words_that_change() -> None:
+    assert [tuple(line) for line in diff_of("a\nb: 1\n", "a\nb: 2\n")] == [
+        (1, 1, ("a",)),
+        (2, None, ("b: ", "1")),
+        (None, 2, ("b: ", "2")),
+    ]

@@ -20,7 +20,7 @@ from boolab.display.colours import LIGHT
 from boolab.stats.intervals import share
 from boolab.sweeps.progress import Begun, CellResult, result_of
 from boolab.widgets._base.standalone_html import packed
-from boolab.widgets.sweep_view.data import FAILURES, ROWS, SweepCounts, first_runs
+from boolab.widgets.sweep_view.data import FAILURES, ROWS, Outcome, SweepCounts, first_runs, head_of, verdict_of
 from tests.support.cases import first
 from tests.support.packed import unpacked
 from tests.support.sweeping import EVERYTHING, LEAD, SOLO, swept
@@ -454,3 +454,17 @@ def test_all_runs_of_a_setting_are_listed_when_the_sweep_is_done() -> None:
     board = a_finished_sweep(30)
     assert {len(row["listed"]) for row in board.snapshot("running", 0.0)["rows"]} == {12}
     assert {len(row["listed"]) for row in board.snapshot("done", 0.0)["rows"]} == {30}
+
+
+def test_verdict_names_the_best_and_the_next_for_less() -> None:
+    loose = Outcome("no step cap", 41, 60, 41 / 60, 56.7, 5.93)
+    tight = Outcome("step cap 40", 24, 60, 24 / 60, 39.1, 2.94)
+    assert (
+        verdict_of([tight, loose])
+        == "Most successes: no step cap, 41 of 60 runs for $5.93 a run. Next for less: step cap 40, 24 of 60 for $2.94."
+    )
+
+
+def test_column_head_is_the_label_of_its_axis() -> None:
+    assert head_of("max_steps") == "step cap"
+    assert head_of("model") == "model"

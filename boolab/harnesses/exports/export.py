@@ -20,12 +20,7 @@ TARGET: Final = "TARGET"
 
 
 def target_of(name: str) -> Target:
-    """A target by its name.
-
-    Example:
-        >>> target_of("boolab").title
-        'a boolab agent file'
-    """
+    """A target by its name."""
     if name not in TARGETS:
         msg = f"there is no export target {name!r}{near(name, sorted(TARGETS), 'targets')}"
         raise SettingError(msg)
@@ -85,12 +80,7 @@ def _capital(text: str) -> str:
 
 
 def as_command(limits: Limits, target: str = TARGET, program: str = "boolab") -> str:
-    """The `boolab export` command that gives the export of these limits; `program` is what to type for boolab.
-
-    Example:
-        >>> as_command(Limits(max_steps=56, doom_loop=5, exempt=("wait",)), "claude-code")
-        'boolab export claude-code --max-steps 56 --doom-loop 5 --exempt wait'
-    """
+    """The `boolab export` command that gives the export of these limits; `program` is what to type for boolab."""
     words = ["export", target]
     words += limit_words(limits.given)
     default, _, exempt = split_identity(exempting(limits.identity, limits.exempt))
@@ -110,10 +100,5 @@ def option_words(name: str, value: str) -> list[str]:
 
 
 def limit_words(limits: Mapping[str, float]) -> list[str]:
-    """The options of limits with their values.
-
-    Example:
-        >>> limit_words({"max_steps": 56, "max_cost": 2.5})
-        ['--max-steps', '56', '--max-cost', '2.5']
-    """
+    """The options of limits with their values."""
     return [*chain.from_iterable((LIMITS[name].option, f"{value:.12g}") for name, value in limits.items())]

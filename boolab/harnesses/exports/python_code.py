@@ -10,12 +10,7 @@ from boolab.limits.table import LIMITS
 
 
 def rule_lines(limits: Limits, names: Sequence[str]) -> list[str]:
-    """The stop rule of some of the limits, as lines of Python that set `rule`; none if none of them is on.
-
-    Example:
-        >>> rule_lines(Limits(max_steps=9, doom_loop=5, exempt=("poll",)), ["doom_loop"])
-        ['rule = bl.doom_loop(5, exempt=["poll"])', '']
-    """
+    """The stop rule of some of the limits, as lines of Python that set `rule`; none if none of them is on."""
     rules = [_rule(limits, name, value) for name, value in limits.given.items() if name in names]
     if not rules:
         return []
@@ -49,12 +44,7 @@ def options_code(limits: Limits) -> str:
 
 
 def monitor_notes(limits: Limits, names: Sequence[str], package: str) -> tuple[str, ...]:
-    """A note that names the limits that boolab's monitor sets; none if it sets none.
-
-    Example:
-        >>> monitor_notes(Limits(doom_loop=5), ["doom_loop"], "LangChain")[0].partition(":")[0]
-        'LangChain has no doom-loop threshold of its own'
-    """
+    """A note that names the limits that boolab's monitor sets; none if it sets none."""
     labels = [LIMITS[name].label for name in limits.given if name in names]
     if not labels:
         return ()
@@ -82,13 +72,7 @@ def monitor_rows(names: Sequence[str], code: str) -> tuple[Sets, ...]:
 def spending_notes(
     limits: Limits, preset: str, names: Sequence[str] = ("tool_budget", "max_tokens", "max_cost")
 ) -> Iterator[str]:
-    """What a preset does otherwise than boolab's rules at a budget of calls, tokens or dollars.
-
-    Example:
-        >>> limits = Limits(max_tokens=9)
-        >>> [len([*spending_notes(limits, preset)]) for preset in ("mini_swe_agent", "pydantic_ai")]
-        [0, 1]
-    """
+    """What a preset does otherwise than boolab's rules at a budget of calls, tokens or dollars."""
     policy = get_policy(preset)
     limit_names = [name for name in limits.given if name in names]
     if "tool_budget" in limit_names and policy.budgets.batch == "reject":
@@ -105,12 +89,7 @@ def spending_notes(
 
 
 def default_note(limits: Limits, preset: str, lifted: str) -> tuple[str, ...]:
-    """That the harness's own default cap stays in force where no step cap is exported.
-
-    Example:
-        >>> default_note(Limits(doom_loop=5), "openai_agents", "max_turns=None lifts it")
-        ('Its default cap of 10 stays in force: max_turns=None lifts it.',)
-    """
+    """That the harness's own default cap stays in force where no step cap is exported."""
     cap = get_policy(preset).cap.max_steps
     if limits.max_steps is not None or cap is None:
         return ()

@@ -24,14 +24,7 @@ class StepCap(NamedTuple):
 
 
 def longest_finish(cap: Cap, value: int) -> int:
-    """How many responses the longest run has that finishes under a cap of this value; the last is its answer.
-
-    Example:
-        >>> longest_finish(Cap(), 20), longest_finish(Cap(counts="tool_steps"), 20)
-        (20, 21)
-        >>> longest_finish(Cap(counts="supersteps"), 40), longest_finish(Cap(counts="supersteps"), 41)
-        (20, 20)
-    """
+    """How many responses the longest run has that finishes under a cap of this value; the last is its answer."""
     if cap.counts == "supersteps":
         return value // 2  # a response, its calls; the end needs one more: n responses and n-1 rounds of calls, plus 1
     return value + 1 if cap.counts in ("tool_steps", "actions") else value
@@ -42,12 +35,6 @@ def cap_of(cap: Cap, longest: int) -> int:
 
     Supersteps that are evaluated at the response need one more: with an even number, the calls of the last of these
     responses are dropped; with the odd one they are run, and the same runs finish.
-
-    Example:
-        >>> cap_of(Cap(counts="tool_steps"), 20), cap_of(Cap(counts="supersteps"), 20)
-        (19, 40)
-        >>> cap_of(Cap(counts="supersteps", check="response"), 20)
-        41
     """
     if cap.counts == "supersteps":
         return 2 * longest + (cap.check == "response")
@@ -58,14 +45,6 @@ def step_cap(value: int, harness: str | Policy, value_policy: str | Policy | Non
     """A step cap in the unit of a harness.
 
     `value_policy`: the preset in whose unit `value` is; None: steps, evaluated after each step.
-
-    Example:
-        >>> step_cap(20, "pydantic_ai")
-        StepCap(value=20, note='')
-        >>> step_cap(20, "langchain_agent").value, step_cap(20, "langgraph_react").value
-        (40, 41)
-        >>> step_cap(40, "langgraph_react", value_policy="langgraph_react").value
-        40
     """
     cap = get_policy(harness).cap
     value_cap = None if value_policy is None else get_policy(value_policy).cap

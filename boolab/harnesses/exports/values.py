@@ -109,12 +109,7 @@ class Limits:
         return {name: value for name in LIMITS if (value := getattr(self, name)) is not None}
 
     def in_words(self) -> str:
-        """The limits that are on, as a sentence has them.
-
-        Example:
-            >>> Limits(max_steps=56, max_cost=0.5).in_words()
-            'a step cap of 56 and a cost budget of $0.5'
-        """
+        """The limits that are on, as a sentence has them."""
         parts = [LIMITS[name].with_value(value) for name, value in self.given.items()]
         return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts) or "no limit"
 
@@ -268,12 +263,7 @@ class Target(NamedTuple):
 
 
 def comment(language: Language, notes: Sequence[str], indent: str = "") -> str:
-    r"""Notes as lines of comment, each with its line end; "" in a language without comments.
-
-    Example:
-        >>> comment("toml", ["It has no tool budget."])
-        '# It has no tool budget.\n'
-    """
+    """Notes as lines of comment, each with its line end; "" in a language without comments."""
     sign = _COMMENT[language]
     if not sign:
         return ""
@@ -286,12 +276,7 @@ def _comment(note: str, begin: str) -> str:
 
 
 def agent_file(limits: Limits) -> str:
-    """The agent's name as the name of a file: what a path could misread is left out.
-
-    Example:
-        >>> agent_file(Limits(agent="../code reviewer")), agent_file(Limits())
-        ('code-reviewer', 'agent')
-    """
+    """The agent's name as the name of a file: what a path could misread is left out."""
     return agent_name(limits.agent or "")
 
 
@@ -300,12 +285,7 @@ def _heading(part: Part) -> str:
 
 
 def nest(changes: Sequence[Change]) -> dict[str, JSONValue]:
-    """Values at their places, as one object.
-
-    Example:
-        >>> nest([Change(("a", "b"), 1), Change(("a", "c"), 2)])
-        {'a': {'b': 1, 'c': 2}}
-    """
+    """Values at their places, as one object."""
     tree: dict[str, Any] = {}
     for path, value in changes:
         inner = tree

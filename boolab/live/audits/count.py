@@ -81,15 +81,6 @@ def count_limit(run: Run, native: Native, value: float, policy: Policy | None, s
 
     `policy`: the preset by which it is counted; None where the harness is not known. `scope`: `turn` or `run`: where
     the harness's counters start at zero.
-
-    Example:
-        >>> import boolab as bl
-        >>> from boolab.harnesses.harness import STEPS
-        >>> look = {"tool_calls": [{"name": "ls"}], "repeat": "forever"}
-        >>> run = bl.run_sync(None, "go", model=bl.ScriptedModel([look], tools={"ls": "a"}), policy=bl.fixed_turns(4))
-        >>> found = count_limit(run, STEPS, 3, None)
-        >>> found.value, [step.index for step in found.steps_beyond]
-        (4, [4])
     """
     if native.axis == "messages":
         return _messages(run, int(value))

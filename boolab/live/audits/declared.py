@@ -102,12 +102,7 @@ class RunLimit(NamedTuple):
 
 
 def by_hand(limits: LimitsByName) -> list[Declared]:
-    """The limits of a mapping.
-
-    Example:
-        >>> [(one.name, one.value, one.agent) for one in by_hand({"max_turns": 10, "explore": {"max_turns": 5}})]
-        [('max_turns', 10, None), ('max_turns', 5, 'explore')]
-    """
+    """The limits of a mapping."""
     unchecked: object = limits
     if not isinstance(unchecked, Mapping):
         msg = f'limits: {limits!r} is not accepted; expected "auto", or a mapping such as {{"max_turns": 10}}'

@@ -161,12 +161,7 @@ class Words:
 
 
 def figure(value: float) -> str:
-    """A limit or a count: whole numbers with commas, others with four digits.
-
-    Example:
-        >>> figure(1200.0), figure(0.30181)
-        ('1,200', '0.3018')
-    """
+    """A limit or a count: whole numbers with commas, others with four digits."""
     return f"{int(value):,}" if float(value).is_integer() else f"{value:,.4g}"
 
 

@@ -32,26 +32,13 @@ _BOM: Final = b"\xef\xbb\xbf"
 
 
 class LogFile:
-    r"""A log, read as far as it is written.
+    """A log, read as far as it is written.
 
     `format`: the name of its format, or a reader, if it is not to be detected.
 
     Attributes:
         runs: The runs of the log so far; none before `update`, and none if no reader recognises it.
         bytes_read: How many bytes were read by all updates: what following costs.
-
-    Example:
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     path = Path(folder, "chat.jsonl")
-        ...     _ = path.write_text('{"role": "user", "content": "Hello"}\n')
-        ...     log = LogFile(path)
-        ...     log.update(), len(log.runs), log.runs[0].n_steps
-        ...     with path.open("a") as file:
-        ...         _ = file.write('{"role": "assistant", "content": "Hi."}\n')
-        ...     log.update(), log.runs[0].n_steps
-        (True, 1, 0)
-        (True, 1)
     """
 
     def __init__(self, path: Path, format: str | Reader | None = None) -> None:  # noqa: A002 - as load_runs has it

@@ -131,24 +131,12 @@ def name_of(row: AgentRow) -> str:
 
 
 def reason_of(reason: str) -> str:
-    """A stop reason in words.
-
-    Example:
-        >>> reason_of("step_cap"), reason_of("cycle")
-        ('step cap', 'cycle')
-    """
+    """A stop reason in words."""
     return _REASONS.get(reason, reason.replace("_", " "))
 
 
 def limit_text(limit: RowLimit) -> str:
-    """How far an agent is from a limit.
-
-    Example:
-        >>> limit_text(RowLimit("steps", "step_cap", 12, 56)), limit_text(RowLimit("cost", "cost_budget", None, 10**6))
-        ('12 of 56 steps', 'unknown of $1.00')
-        >>> limit_text(RowLimit("repeat_streak:canonical", "doom_loop", 3, 5))
-        'streak 3 of 5'
-    """
+    """How far an agent is from a limit."""
     if limit.counter.startswith("repeat_streak"):
         return f"streak {'unknown' if limit.value is None else limit.value} of {limit.threshold}"
     write, unit = _UNITS.get(limit.counter, (_PLAIN[0], reason_of(limit.reason)))

@@ -51,15 +51,6 @@ class RuleState:
     Attributes:
         fired: Where the rule was true first: in each turn, or (scope "run") in the run.
         undecided: The counters that the rule needs and the log does not record, as far as that was met.
-
-    Example:
-        >>> import boolab as bl
-        >>> look = {"tool_calls": [{"name": "ls"}], "repeat": 3}
-        >>> run = bl.run_sync(None, "Look", model=bl.ScriptedModel([look, "Done."]), stop=bl.max_steps(9))
-        >>> state = RuleState(bl.max_steps(2), "turn")
-        >>> state.update(run)
-        >>> state.fired[0].stop.reason, state.fired[0].stop.step, state.counters["steps"]
-        ('step_cap', 2, 3)
     """
 
     def __init__(self, rule: StopRule | None, scope: Literal["turn", "run"], *, prices: bool = False) -> None:

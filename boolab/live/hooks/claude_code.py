@@ -223,12 +223,7 @@ def _sentence(verdict: dict[str, object]) -> str:
 
 
 def read_event(text: str) -> dict[str, object]:
-    """An event from the standard input of a hook.
-
-    Example:
-        >>> read_event('{"hook_event_name": "Stop", "session_id": "1"}')["hook_event_name"]
-        'Stop'
-    """
+    """An event from the standard input of a hook."""
     event = json.loads(text)
     if not isinstance(event, dict):
         msg = "the event is no JSON object"
@@ -257,13 +252,6 @@ def call_records(calls: object, key: bytes) -> list[list[str | int]]:
     """What a journal keeps of the calls of a response.
 
     Returns for each call the values of `FIELDS`; a call that is there twice counts once.
-
-    Example:
-        >>> one = {"tool_use_id": "1", "tool_name": "ls", "tool_input": {"a": 1, "b": 2}, "tool_response": "x"}
-        >>> two = {"tool_use_id": "2", "tool_name": "ls", "tool_input": {"b": 2, "a": 1}, "tool_response": "x"}
-        >>> first, second = call_records([one, two, one], b"key")
-        >>> first[2] == second[2], first[3] == second[3], first[4] == second[4]
-        (True, False, True)
     """
     if not isinstance(calls, list):
         msg = "the event has no list tool_calls"

@@ -177,13 +177,6 @@ class State:
         turn: The counters since the latest message of the user.
         run: The counters since the session began.
         step: The ids of the calls of the latest step that counted.
-
-    Example:
-        >>> state = State()
-        >>> state.apply({"e": "ran", "id": "1"})
-        >>> state.apply({"e": "step", "t": [0, 0], "calls": [["1", "ls", 7, 7, 8, ""]]})
-        >>> state.turn.place.counters["steps"], State.of(state.as_json()).as_json() == state.as_json()
-        (1, True)
     """
 
     __slots__ = ("_compacted", "_doubted", "_earlier", "_pending", "_seen", "run", "step", "turn")
@@ -332,13 +325,7 @@ _TURN: Final = b'{"e":"turn"'
 
 
 def monitor_for(options: Options) -> Monitor:
-    """The monitor of these options, before the first step.
-
-    Example:
-        >>> monitor_for(Options.parse(["--max-steps", "56", "--doom-loop", "5"])).rule.verdict({"steps": 56,
-        ... "repeat_streak:canonical": 1}).rule
-        'max_steps(56)'
-    """
+    """The monitor of these options, before the first step."""
     if options.identity not in IDENTITIES:
         reason = " (a hook gets arguments parsed, not as sent)" if options.identity == "raw" else ""
         raise SettingError(f"identity {options.identity!r} is not accepted{reason}{near(options.identity, IDENTITIES)}")

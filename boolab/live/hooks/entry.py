@@ -18,12 +18,7 @@ MANAGED = frozenset({"--install", "--remove", "--log", "-h", "--help"})
 
 
 def is_hook(words: list[str]) -> bool:
-    """Whether a command line starts the process of a hook.
-
-    Example:
-        >>> is_hook(["hook", "claude-code", "--max-steps", "56"]), is_hook(["hook", "claude-code", "--log"])
-        (True, False)
-    """
+    """Whether a command line starts the process of a hook."""
     return words[:2] == ["hook", "claude-code"] and MANAGED.isdisjoint(words)
 
 

@@ -271,12 +271,7 @@ def open_private(path: str, flags: int = os.O_RDWR | os.O_APPEND | os.O_CREAT) -
 
 
 def records(lines: bytes) -> list[dict[str, object]]:
-    r"""The records of some lines; a line that is no record, such as one that was cut off, is left out.
-
-    Example:
-        >>> records(b'{"e":"ran","id":"1"}\n{"e":"ra')
-        [{'e': 'ran', 'id': '1'}]
-    """
+    """The records of some lines; a line that is no record, such as one that was cut off, is left out."""
     read = []
     for line in lines.split(b"\n"):
         if line:

@@ -15,10 +15,6 @@ class Options:
     `limits`: the limits that are on, by their names in `NUMBERS`; `max_time` in seconds. `action`: `stop`: the model is
     asked to stop, and more calls are denied; `nudge`: it is informed that a limit is reached; `shadow`: it is only
     logged. `scope`: whether the counts start again with each message of the user (`turn`) or never (`run`).
-
-    Example:
-        >>> Options.parse(["--max-steps", "56", "--shadow"]).words()
-        ['--max-steps', '56', '--shadow']
     """
 
     __slots__ = ("action", "exempt", "identity", "limits", "scope")

@@ -47,12 +47,7 @@ _PYTHON_FLAGS: Final = re.compile(r"-[bBdEIOPqsSuv]+")
 
 
 def settings_path(place: Place) -> Path:
-    """Where Claude Code keeps settings: of the user, of a project for all who work on it, or of a project for the user.
-
-    Example:
-        >>> settings_path("project").as_posix()
-        '.claude/settings.json'
-    """
+    """Where Claude Code keeps settings: of the user, of a project for all, or of a project for the user alone."""
     if place == "user":
         config_folder = os.environ.get("CLAUDE_CONFIG_DIR")
         return (Path(config_folder) if config_folder else user_path("~/.claude")) / "settings.json"
@@ -64,12 +59,6 @@ def command_of(options: Options, *, shared: bool = False) -> str:
 
     `shared`: whether other machines read the settings too. The command is then `boolab`, which each finds on its own
     `PATH`; like `-P`, a program that is found there does not look for modules in the folder of the agent.
-
-    Example:
-        >>> command_of(Options({"max_steps": 56})).partition(" -P ")[2]
-        '-m boolab hook claude-code --max-steps 56'
-        >>> command_of(Options({"max_steps": 56}), shared=True)
-        'boolab hook claude-code --max-steps 56'
     """
     start = [] if shared else [sys.executable, "-P", "-m"]
     return shlex.join([*start, *_HOOK_WORDS, *options.words()])
@@ -151,12 +140,6 @@ def hook_arguments(command: object) -> list[str] | None:
     no second command, no pipe or redirection, no variable that is set.
 
     Returns what follows `hook claude-code`; None for any other command.
-
-    Example:
-        >>> hook_arguments("/opt/bin/boolab hook claude-code --max-steps 9")
-        ['--max-steps', '9']
-        >>> hook_arguments("timeout 5 boolab hook claude-code --max-steps 9") is None
-        True
     """
     if not isinstance(command, str) or not _SIMPLE.fullmatch(command):
         return None
@@ -173,12 +156,7 @@ def hook_arguments(command: object) -> list[str] | None:
 
 
 def options_in(text: str) -> list[Options]:
-    """The options of the hook in some settings; none if the settings or the options are not understood.
-
-    Example:
-        >>> [str(options) for options in options_in(with_hook("", command_of(Options({"max_steps": 56}))))]
-        ['--max-steps 56']
-    """
+    """The options of the hook in some settings; none if the settings or the options are not understood."""
     try:
         return [Options.parse(hook_arguments(command) or []) for command in commands_in(text)]
     except (ConfigFileError, ValueError):

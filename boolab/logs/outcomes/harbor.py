@@ -110,12 +110,7 @@ def _numbers(values: Mapping[str, object]) -> dict[str, float]:
 
 
 def outcome(rewards: Mapping[str, float]) -> bool | None:
-    """Whether rewards are a success; None if they do not decide.
-
-    Example:
-        >>> outcome({"reward": 0.5, "style": 1}), outcome({"tests": 1.0}), outcome({"a": 1, "b": 0})
-        (False, True, None)
-    """
+    """Whether rewards are a success; None if they do not decide."""
     return full_reward(rewards.get(_MAIN, next(iter(rewards.values())) if len(rewards) == 1 else None))
 
 

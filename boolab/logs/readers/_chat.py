@@ -425,14 +425,7 @@ def _add_block(builder: RunBuilder, step: StepBuilder, block: object, time: int 
 
 
 def usage_of(usage: Mapping[str, Any]) -> Usage:
-    """The usage of a response in either provider's form. Anthropic's input excludes cached tokens.
-
-    Example:
-        >>> usage_of({"prompt_tokens": 9, "completion_tokens": 4, "prompt_tokens_details": {"cached_tokens": 5}})[:3]
-        (9, 4, 5)
-        >>> usage_of({"input_tokens": 9, "output_tokens": 4, "cache_read_input_tokens": 5})[:3]
-        (14, 4, 5)
-    """
+    """The usage of a response in either provider's form. Anthropic's input excludes cached tokens."""
     if not usage:
         return UNKNOWN_USAGE
     cost = micro(usage.get("cost"))

@@ -328,10 +328,6 @@ def folds_of(clusters: pd.Series[Any], folds: int | Mapping[str, int], seed: int
     The names of the tasks are sorted, then shuffled by `numpy.random.default_rng(seed)`, then dealt out to the folds in
     turn. So the folds depend on the names and the seed alone, and their numbers of tasks differ by one at most. With
     fewer tasks than folds there is a fold for each task.
-
-    Example:
-        >>> folds_of(pd.Series(list("abcab")), 2, seed=0).tolist()
-        [2, 1, 1, 2, 1]
     """
     names = clusters.astype(str)
     if isinstance(folds, Mapping):

@@ -293,10 +293,6 @@ def undominated(kept_sums: npt.ArrayLike, saved: npt.ArrayLike) -> Flags:
 
     `kept_sums`: what each setting keeps: shape (settings,), or (samples, settings). `saved`: what each saves, of the
     same shape. Both are compared exactly, so they are sums and not shares.
-
-    Example:
-        >>> undominated([9, 8, 8, 5, 9], [0, 4, 3, 7, 0]).tolist()
-        [True, True, False, True, True]
     """
     keep, save = np.atleast_2d(np.asarray(kept_sums, float)), np.atleast_2d(np.asarray(saved, float))
     order = np.lexsort((-keep, -save), axis=1)
@@ -316,10 +312,6 @@ def front_at(kept_shares: Floats, saved: Floats, levels: Floats) -> Floats:
     """The front as a function: samples x levels.
 
     `kept_shares`: the share that each setting keeps: samples x settings. `saved`: the share that each saves.
-
-    Example:
-        >>> front_at(np.array([[1.0, 0.9, 0.5]]), np.array([[0.1, 0.3, 0.6]]), np.array([0.0, 0.2, 0.5, 0.7])).tolist()
-        [[1.0, 0.9, 0.5, 0.0]]
     """
     order = np.argsort(-saved, axis=1)
     losing = -np.take_along_axis(saved, order, 1)

@@ -274,22 +274,12 @@ _ROUNDING: Final = 1e-12
 
 
 def tasks_needed(keep: float, confidence: float | None) -> int:
-    """The least number of calibration tasks with a success for which there is a bound.
-
-    Example:
-        >>> tasks_needed(0.95, 0.9), tasks_needed(0.9, 0.9), tasks_needed(0.95, None)
-        (45, 22, 19)
-    """
+    """The least number of calibration tasks with a success for which there is a bound."""
     return runs_needed(keep, confidence) if confidence is not None else math.ceil(keep / (1 - keep) - 1e-9)
 
 
 def rank_of(tasks: int, keep: float, confidence: float) -> int:
-    """The least r for which the r-th smallest of so many scores keeps `keep` at `confidence`; `tasks` + 1 if none does.
-
-    Example:
-        >>> rank_of(45, 0.95, 0.9), rank_of(200, 0.95, 0.9), rank_of(44, 0.95, 0.9)
-        (45, 195, 45)
-    """
+    """The least r for which the r-th smallest of so many scores keeps `keep` at `confidence`; else `tasks` + 1."""
     ranks = np.arange(1, tasks + 1)
     fine = stats.binom.cdf(ranks - 1, tasks, keep) >= confidence - _ROUNDING
     return int(ranks[fine][0]) if fine.any() else tasks + 1
@@ -300,10 +290,6 @@ def bound_of(peaks: Ints, tasks: Ints, keep: float, confidence: float | None) ->
 
     `confidence`: that of the promise about this rule; None for the one on average. Returns the bound; None if there are
     too few tasks: see `tasks_needed`.
-
-    Example:
-        >>> bound_of(np.array([3, 9, 4, 4]), np.array([0, 0, 1, 2]), 0.5, None)
-        4
     """
     _, code, sizes = np.unique(tasks, return_inverse=True, return_counts=True)
     n = len(sizes)

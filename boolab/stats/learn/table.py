@@ -200,13 +200,7 @@ def _clusters(runs: Sequence[Run], cluster: str) -> Ints:
 
 
 def log_odds_of(model: ScoreModel, values: Array) -> Array:
-    """The log-odds for each row of values; NaN is a value that is not known.
-
-    Example:
-        >>> model = LinearModel(("calls_streak", "error_share"), (1.5, 2.0), -1.0, (0.8, 0.25))
-        >>> log_odds_of(model, np.array([[2.0, 0.5], [2.0, np.nan]])).tolist()
-        [3.0, 2.5]
-    """
+    """The log-odds for each row of values; NaN is a value that is not known."""
     filled = np.where(np.isnan(values), np.asarray(model.unknown), values)
     return _log_odds(model, filled)
 

@@ -40,13 +40,6 @@ class Figures:
     `profile` has the figures, nested as in a profile's file; `rows` each with its interval, by its place with dots. By
     place, `basis` has the observations behind the figures, and `assumed` why there is a figure that was not measured.
     `notes` are what the record lacks, and what was left out.
-
-    Example:
-        >>> figures = Figures(0.95)
-        >>> figures.probability(("loop", "rate"), [(0, True), (1, False)]).value
-        0.5
-        >>> figures.profile
-        {'loop': {'rate': 0.5}}
     """
 
     def __init__(self, confidence: float) -> None:
@@ -180,10 +173,6 @@ def pieces(steps: npt.ArrayLike, finished: npt.ArrayLike) -> list[int]:
 
     Each further piece has two figures, its start and its hazard: log(n) is what Schwarz' criterion requires of them.
     `steps` and `finished` have the shape (chances,).
-
-    Example:
-        >>> pieces([*range(1, 5)] * 100, [False, False, False, True] * 100)
-        [1, 4]
     """
     step_array, ends = np.asarray(steps, int), np.asarray(finished, bool)
     if not ends.any():

@@ -302,12 +302,7 @@ def _streak(turn: Turn) -> int:
 
 
 def going_on(steps: Ints, ended: Flags, last: int) -> Array:
-    """The share of turns that continue beyond 0, 1, ... `last` steps, by Kaplan and Meier.
-
-    Example:
-        >>> going_on(np.array([1, 2, 2]), np.array([True, False, True]), 2).round(2).tolist()
-        [1.0, 0.67, 0.33]
-    """
+    """The share of turns that continue beyond 0, 1, ... `last` steps, by Kaplan and Meier."""
     capped = np.minimum(steps, last + 1)
     left_at = np.bincount(capped, minlength=last + 2)
     ended_at = np.bincount(capped[ended & (steps <= last)], minlength=last + 2)
@@ -320,11 +315,6 @@ def success_within(steps: Ints, ended: Flags, is_success: Flags, last: int) -> A
 
     Ends that are no success are competing ends (Aalen and Johansen): turns that a limit cut count as long as they are
     recorded, so that a limit of the record hides no long success.
-
-    Example:
-        >>> steps, ended, won = np.array([1, 2, 3, 3]), np.array([True] * 4), np.array([True, False, True, True])
-        >>> success_within(steps, ended, won, 3).round(2).tolist()
-        [0.0, 0.33, 0.33, 1.0]
     """
     capped = np.minimum(steps, last + 1)
     left_at = np.bincount(capped, minlength=last + 2)

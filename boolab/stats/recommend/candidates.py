@@ -366,13 +366,7 @@ def _count_kept_families(units: Ledger, settings: Settings) -> dict[str, int]:
 
 
 def axes_of(policy: Policy) -> tuple[str, ...]:
-    """The axes of a policy that can be recommended, in the order in which they are set.
-
-    Example:
-        >>> import boolab as bl
-        >>> axes_of(bl.policies["boocode"]), axes_of(bl.policies["claude_code"])
-        (('max_steps', 'doom_loop', 'tool_budget'), ('max_steps',))
-    """
+    """The axes of a policy that can be recommended, in the order in which they are set."""
     return tuple(name for name in JOINT_AXES if name in policy.order)
 
 

@@ -99,12 +99,6 @@ def accept_values(
     `clusters` has the task of each success, numbered from 0; `alpha` is the error that is allowed over all paths.
     `dependence` "auto": the design effect is measured. "worst": runs of a task are lost or kept together. "same_tasks":
     successes are independent, which holds for new runs of the recorded tasks only.
-
-    Example:
-        >>> cap = Path("max_steps", 3, np.array([3] * 35 + [2]), 1.0)  # the tightest of three values loses one of 36
-        >>> found = accept_values([cap], np.arange(36), keep=0.9, alpha=0.05)[0]
-        >>> found.may_lose, found.accepted
-        (0, 2)
     """
     n = len(clusters)
     effects = [effect_of(path, clusters, keep, dependence) for path in paths]

@@ -28,14 +28,7 @@ _OWN_CAP: Final = 3
 
 
 def notes_by_kind(each: Sequence[tuple[Sequence[str], Sequence[str]]]) -> Iterator[str]:
-    """The notes on groups with labels and on those without, with the names of the groups; those on both come last.
-
-    Example:
-        >>> list(notes_by_kind([(["a", "b"], ["8 labels.", "So be it."]), (["c"], ["No label.", "So be it."])]))
-        ['a, b: 8 labels.', 'c: No label.', 'So be it.']
-        >>> list(notes_by_kind([(["a"], ["8 labels."])]))
-        ['8 labels.']
-    """
+    """The notes on groups with labels and on those without, with the names of the groups; those on both come last."""
     first = each[0][1]
     common = [note for note in first if all(note in notes for _, notes in each)]
     for names, notes in each:

@@ -33,32 +33,17 @@ def dollars_of(run: Run) -> float | None:
 
 
 def shown(text: str) -> str:
-    """A text as it is shown: empty if it is a placeholder.
-
-    Example:
-        >>> shown("Hello"), shown("<redacted text 5: 80 chars>")
-        ('Hello', '')
-    """
+    """A text as it is shown: empty if it is a placeholder."""
     return "" if is_redacted(text) else text
 
 
 def sizes_of(**texts: str) -> dict[str, int]:
-    """The characters of each text that is not on record, by its name.
-
-    Example:
-        >>> sizes_of(text="Hello", arguments="<redacted arguments 9: 340 chars>")
-        {'arguments': 340}
-    """
+    """The characters of each text that is not on record, by its name."""
     return {name: chars_of(text) for name, text in texts.items() if is_redacted(text)}
 
 
 def in_words(text: str) -> str:
-    """A text, or how long it is where it is not on record.
-
-    Example:
-        >>> in_words("Hello"), in_words("<redacted text 5: 80 chars>")
-        ('Hello', 'not on record, 80 characters')
-    """
+    """A text, or how long it is where it is not on record."""
     return f"not on record, {count(chars_of(text), 'character')}" if is_redacted(text) else text
 
 
@@ -107,12 +92,6 @@ def label_of(tool: str, kind: Kind, arguments: str, value: object) -> str:
     """A call in one line of at most 60 characters, none of them a control character.
 
     `value` is the parsed form of the arguments; None where they cannot be parsed.
-
-    Example:
-        >>> label_of("grep", "search", "", {"pattern": "old_name", "path": "src"})
-        'grep "old_name"'
-        >>> label_of("bash", "execute", "", {"command": "pytest -q"})
-        'pytest -q'
     """
     name = shorten(tool[:_MAX_LABEL_SOURCE], 32) or NO_NAME
     subject = _about(kind, arguments, value)

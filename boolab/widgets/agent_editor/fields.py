@@ -22,12 +22,6 @@ def verdict_of(agent: str, messages: Mapping[str, str], changed: Sequence[str]) 
     """What is valid, what has changed, and what is saved, in a sentence or two.
 
     `messages`: what is wrong, by key; "" for the file.
-
-    Example:
-        >>> verdict_of("coder", {}, []), verdict_of("coder", {}, ["step cap 5 \u2192 57"])
-        ('coder is valid and saved.', 'coder is valid. Not saved yet: step cap 5 \u2192 57.')
-        >>> verdict_of("coder", {"max_steps": "'many' is not accepted"}, [])
-        '\u2715 coder cannot be saved: step cap is not valid.'
     """
     name = clean(shorten(agent)) or "This agent"
     if messages:
@@ -40,12 +34,7 @@ def verdict_of(agent: str, messages: Mapping[str, str], changed: Sequence[str]) 
 
 
 def changes_of(old_text: str, after: str, agent_index: int) -> list[str]:
-    r"""What differs between two texts of a file, field by field: those of the agent that is shown are not named.
-
-    Example:
-        >>> changes_of("---\nname: a\nmax_steps: 5\n---\nGo.", "---\nname: a\nmax_steps: 7\n---\nGo!", 0)
-        ['step cap 5 → 7', 'prompt']
-    """
+    """What differs between two texts of a file, field by field: those of the agent that is shown are not named."""
     old, new = read_agents(old_text), read_agents(after)
     changes = []
     for number, (old_agent, other) in enumerate(zip(old, new, strict=False)):
@@ -69,12 +58,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def label_of(field: str) -> str:
-    """What a field is called.
-
-    Example:
-        >>> label_of("max_steps"), label_of("name"), label_of("exempt")
-        ('step cap', 'name', 'exempt tools')
-    """
+    """What a field is called."""
     return LIMITS[field].label if field in LIMITS else _LABELS.get(field, field.replace("_", " "))
 
 
@@ -91,13 +75,7 @@ LISTS: Final = ("tools", "exempt")
 
 
 def menus_of(agents: Sequence[AgentText], models: Iterable[str], tools: Iterable[str]) -> dict[str, list[str]]:
-    """By field, its known values: given ones, those of the file's agents, and those that boolab has itself.
-
-    Example:
-        >>> menus = menus_of([], ["small"], ["grep"])
-        >>> menus["model"], menus["tools"][:2], menus["identity"][:2]
-        (['small'], ['grep', 'list_files'], ['raw', 'ordered'])
-    """
+    """By field, its known values: given ones, those of the file's agents, and those that boolab has itself."""
     tool_names, model_names = [*tools, *BUILT_IN], [*models]
     for agent in agents:
         model_names += _names(agent.data, "model")
@@ -112,12 +90,7 @@ def menus_of(agents: Sequence[AgentText], models: Iterable[str], tools: Iterable
 
 
 def names_in(typed: str) -> list[str]:
-    """The names in a field that holds several.
-
-    Example:
-        >>> names_in(" ls, grep,")
-        ['ls', 'grep']
-    """
+    """The names in a field that holds several."""
     return [name.strip() for name in typed.split(",") if name.strip()]
 
 

@@ -406,12 +406,7 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
 
 
 def typed_value(field: str, typed: str) -> Value:
-    """The value that was typed into a field.
-
-    Example:
-        >>> typed_value("max_steps", " 7 "), typed_value("max_steps", "None"), typed_value("tools", "ls, grep")
-        (7, 'none', ['ls', 'grep'])
-    """
+    """The value that was typed into a field."""
     typed = typed.strip()
     if field in AGENT_LIMITS:
         if typed.lower() == "none":

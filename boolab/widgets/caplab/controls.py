@@ -58,12 +58,7 @@ def end_of(lengths: Ints, min_end: int) -> int:
 
 
 def edges_of(end: int, longest: int) -> tuple[Ints, int]:
-    """The edges of the bars of a distribution of lengths, and where the axis ends: the last bar may be beyond it.
-
-    Example:
-        >>> edges_of(3, 3), edges_of(3, 100)
-        ((array([0, 1, 2, 3, 4]), 4), (array([  0,   1,   2,   3,   4, 101]), 4))
-    """
+    """The edges of the bars of a distribution of lengths, and where the axis ends: the last bar may be beyond it."""
     width = -(-max(end, 1) // MAX_BARS)
     edges = np.arange(0, end + width + 1, width, dtype=np.int64)
     last = int(edges[-1])
@@ -90,14 +85,7 @@ HARNESSES: Final[Mapping[str, str]] = {
 
 
 def ticks_of(axis: str, largest: int) -> list[dict[str, Any]]:
-    """The defaults of harnesses on an axis, ascending, up to the largest value that the slider has.
-
-    Example:
-        >>> ticks_of("max_steps", 20)[-1]
-        {'value': 20, 'label': 'smolagents, AI SDK'}
-        >>> ticks_of("doom_loop", 5)
-        [{'value': 3, 'label': 'BooCode'}]
-    """
+    """The defaults of harnesses on an axis, ascending, up to the largest value that the slider has."""
     titles_by_value: dict[int, list[str]] = {}
     for preset, title in HARNESSES.items():
         policy = policies[preset]
@@ -112,13 +100,7 @@ MAX_TOOLS: Final = 40
 
 
 def counting_of(setting: Setting, tools: Sequence[str]) -> dict[str, Any]:
-    """What controls show of how a setting counts calls, as plain data.
-
-    Example:
-        >>> shown = counting_of(Setting(identity=exempting("raw", ["poll"])), ["ls", "poll"])
-        >>> shown["same"], shown["exempt"]
-        ('raw', ['poll'])
-    """
+    """What controls show of how a setting counts calls, as plain data."""
     default_identity, by_tool = identity_of(setting.identity)
     exempt = [tool for tool, identity in by_tool if identity is None]
     tool_texts = [
@@ -137,12 +119,7 @@ def counting_of(setting: Setting, tools: Sequence[str]) -> dict[str, Any]:
 
 
 def counted_anew(setting: Setting, request: Mapping[str, Any]) -> Setting:
-    """A setting whose calls are compared by another identity (`same`), or with other exempt tools (`exempt`).
-
-    Example:
-        >>> counted_anew(Setting(identity="raw"), {"exempt": ["poll"]}).identity
-        {'*': 'raw', 'poll': None}
-    """
+    """A setting whose calls are compared by another identity (`same`), or with other exempt tools (`exempt`)."""
     if not request:
         return setting
     default_identity, by_tool = identity_of(setting.identity)

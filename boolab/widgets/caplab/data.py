@@ -39,14 +39,6 @@ class CapTables:
     """Runs, and what settings would have done to them, counted when it is needed.
 
     One thread uses it. Another one may only `search`.
-
-    Example:
-        >>> import boolab as bl
-        >>> look = {"tool_calls": [{"name": "ls"}], "repeat": 2}
-        >>> run = bl.run_sync(None, "Look", model=bl.ScriptedModel([look, "Done."]))
-        >>> tables = CapTables(run, Question())
-        >>> tables.at(Setting()).answer(Setting(max_steps=1))["kept"]
-        {'lower': 0, 'upper': 0, 'of': 1}
     """
 
     def __init__(self, runs: Runs, question: Question) -> None:

@@ -51,14 +51,6 @@ def title_of(curve: CapCurve, keep: float, advised: int | None = None, confidenc
     """What the curve shows, in a sentence: the recommended cap, else the tightest one that keeps enough on record.
 
     `advised`: the recommended cap; None if there is none.
-
-    Example:
-        >>> curve = CapCurve(caps=[9, 20, None], lower=[7, 19, 20], upper=[7, 19, 20], at_least=[0, 0, 0],
-        ...               saved=[30, 5, 0], totals=[100] * 3, stopped=[9, 2, 0], total=20, measure="steps")
-        >>> title_of(curve, 0.95)
-        'The tightest cap that keeps 95% of the successes is 20: it saves 5.0% of the steps'
-        >>> title_of(curve, 0.9, 20)
-        'With 95% confidence a cap of 20 keeps 90% of the successes: it saves 5.0% of the steps'
     """
     if not curve.total:
         return f"What each cap saves of the {curve.measure}"
@@ -101,15 +93,7 @@ def _keeps(kept_count: int, total: int, keep: float) -> bool:
 
 
 def tips_of(curve: CapCurve) -> list[list[list[str]]]:
-    """By cap, the rows of what is shown beside the pointer: a name, an amount and a share each.
-
-    Example:
-        >>> curve = CapCurve(caps=[9, None], lower=[9, 10], upper=[9, 10], at_least=[0.65, 0.74],
-        ...               saved=[20, 0], totals=[80, 80], stopped=[3, 0], total=10, measure="steps")
-        >>> tips_of(curve)[0]  # doctest: +NORMALIZE_WHITESPACE
-        [['kept', '9 of 10', '90.0%'], ['at least', '', '65.0%'], ['saved', '20 of 80 steps', '25%'],
-         ['stopped', '3 runs', ''], ['saved per lost success', '20 steps', '']]
-    """
+    """By cap, the rows of what is shown beside the pointer: a name, an amount and a share each."""
     return [_tip(curve, n, share) for n, share in enumerate(curve.shares)]
 
 
@@ -133,12 +117,7 @@ def _tip(curve: CapCurve, n: int, share: float | None) -> list[list[str]]:
 
 
 def amounts(saved: float, total: float, measure: str) -> str:
-    """How much is saved, of how much.
-
-    Example:
-        >>> amounts(351, 16707, "steps"), amounts(3.2, 40, "cost"), amounts(1_200_000, 2_000_000, "tokens")
-        ('351 of 16,707', '$3.20 of $40.00', '1.2M of 2.0M')
-    """
+    """How much is saved, of how much."""
     if measure == "cost":
         return f"{money(saved)} of {money(total)}"
     if total < 1_000_000:  # noqa: PLR2004 - read at a glance up to here
@@ -150,12 +129,6 @@ def frontier_title(curve: CapCurve) -> str:
     """What is true of all caps in the frontier: whether one saves a larger share than it loses of the successes.
 
     A cap that stops nothing saves and loses nothing, and does not count.
-
-    Example:
-        >>> curve = CapCurve(caps=[9, 20, None], lower=[9, 19, 20], upper=[9, 19, 20], at_least=[0, 0, 0],
-        ...               saved=[70, 1, 0], totals=[100] * 3, stopped=[9, 2, 0], total=20, measure="steps")
-        >>> frontier_title(curve)
-        'No cap above 9 saves a larger share of the steps than it loses of the successes'
     """
     comparison = f"a larger share of the {curve.measure} than it loses of the {curve.success}"
     rows = zip(curve.caps, curve.lower, curve.shares, curve.stopped, strict=True)

@@ -25,15 +25,6 @@ def how_to_set(setting: Setting, policy: str | Policy | None = None) -> list[dic
     or "python"), `title`, `where` (where the text belongs), `text` (ready to paste), `line` (the lines of the text with
     the limits), `short` (which limits it sets; "" for none), `others` (further texts, each with `where` and `text`) and
     `notes` (what the texts have no comment for). A harness whose limits are set in two places has two.
-
-    Example:
-        >>> [one["name"] for one in how_to_set(Setting())]
-        ['boolab', 'python']
-        >>> ways = how_to_set(Setting(max_steps=68, doom_loop=3))
-        >>> [(one["line"], one["short"]) for one in ways
-        ...  if one["name"] == "claude-code"]  # doctest: +NORMALIZE_WHITESPACE
-        [('claude -p --max-turns 68 PROMPT', 'cap 68'),
-         ('boolab hook claude-code --install --max-steps 68 --doom-loop 3', 'cap 68, doom loop 3')]
     """
     limit_values = {name: value for name, value in setting.limits.items() if value is not None}
     front = as_front_matter(setting, policy)
@@ -63,12 +54,7 @@ def how_to_set(setting: Setting, policy: str | Policy | None = None) -> list[dic
 
 
 def short_of(limits: Mapping[str, int | None]) -> str:
-    """Limits in a few words.
-
-    Example:
-        >>> short_of({"max_steps": 68, "tool_budget": None, "doom_loop": 3}), short_of({"max_steps": None})
-        ('cap 68, doom loop 3', 'no limit')
-    """
+    """Limits in a few words."""
     return ", ".join(f"{SHORT[name]} {value:,}" for name, value in limits.items() if value is not None) or "no limit"
 
 

@@ -84,12 +84,6 @@ def sampled(values: Sequence[int | None], max_values: int, extra_values: Iterabl
 
     `values`: the values; the last one is None, which is off. With a `max_values` of 0, those of `extra_values` and the
     last one are taken alone.
-
-    Example:
-        >>> sampled([1, 2, 3, 4, 5, 6, None], 3, extra_values=[5])
-        [1, 5, 6, None]
-        >>> sampled([1, 2, 3, 4, 5, 6, None], 0, extra_values=[5])
-        [5, None]
     """
     indices = {*_places(len(values), max_values)} if max_values else {len(values) - 1}
     wanted_values = set(extra_values)

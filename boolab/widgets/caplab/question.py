@@ -86,13 +86,6 @@ def groups_of(runs: Sequence[Run], *, families: bool) -> list[RunGroup]:
     sets, and all runs, where there are several groups.
 
     `families`: whether some are of subagents. Then each agent has limits of its own, in whatever it does.
-
-    Example:
-        >>> import boolab as bl
-        >>> runs = [*bl.load_dataset("atlas/intercode-ctf"), *bl.load_dataset("atlas/intercode-python")]
-        >>> [(group.name, group.detail) for group in groups_of(runs, families=False)]  # doctest: +NORMALIZE_WHITESPACE
-        [('intercode, intercode-python', 'intercode-python, 236 runs'),
-         ('intercode, intercode-ctf', 'intercode-ctf, 97 runs'), ('all', '2 data sets, 333 runs')]
     """
     by_agent: dict[str, dict[str, list[int]]] = {}
     for index, run in enumerate(runs):
@@ -128,13 +121,7 @@ def _detail(runs: Sequence[Run]) -> str:
 
 
 def data_sets_of(runs: Sequence[Run]) -> list[str]:
-    """What runs are of: `settings["set"]`, else the part before the slash in a task's name; none if a run has neither.
-
-    Example:
-        >>> import boolab as bl
-        >>> data_sets_of(bl.load_dataset("atlas/tau-airline"))
-        ['tau-airline']
-    """
+    """What runs are of: `settings["set"]`, else the part of a task before the slash; none if a run has neither."""
     names = dict.fromkeys(
         str(run.settings.get(SET) or (run.task.partition("/")[0] if "/" in run.task else "")) for run in runs
     )

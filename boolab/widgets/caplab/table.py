@@ -410,14 +410,7 @@ def _by_axes(sums: Sums, settings: Settings) -> Sums:
 
 
 def _short_names(tasks: Sequence[str], ids: Sequence[str]) -> list[str]:
-    """What runs are called in a list: their tasks; their ids where several are of one task, and each id names it.
-
-    Example:
-        >>> _short_names(["air/3", "air/3", "air/4"], ["gpt/3/0", "gpt/3/1", "gpt/4/0"])
-        ['3/0', '3/1', '4/0']
-        >>> _short_names(["air/3", "air/4", ""], ["a", "b", "c"])
-        ['air/3', 'air/4', 'c']
-    """
+    """What runs are called in a list: their tasks; their ids where several are of one task, and each id names it."""
     ofs, begins = _shared_prefix(tasks), _shared_prefix(ids)
     short = [task.removeprefix(ofs) or run_id for task, run_id in zip(tasks, ids, strict=True)]
     ends = [run_id.removeprefix(begins) for run_id in ids]
@@ -432,12 +425,7 @@ def _shared_prefix(tasks: Sequence[str]) -> str:
 
 
 def ended_by(reason: str | None) -> str:
-    """How a run ended on record, in plain words.
-
-    Example:
-        >>> ended_by("finished"), ended_by("step_cap"), ended_by("error_streak"), ended_by(None)
-        ('by itself', 'its own step cap', 'its own error streak', 'not on record')
-    """
+    """How a run ended on record, in plain words."""
     plain = {None: "not on record", "finished": "by itself", "aborted": "aborted", "error": "an error"}
     return plain[reason] if reason in plain else f"its own {str(reason).replace('_', ' ')}"
 

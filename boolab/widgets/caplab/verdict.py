@@ -28,10 +28,6 @@ def bounds_of(kept: Any, successes: int, independent: float, confidence: float) 
     """The lower bound of the share of future successes that a setting keeps, for one setting or many.
 
     `independent`: how many of these are independent: the effective sample size, or see `independent_successes`.
-
-    Example:
-        >>> round(float(bounds_of(160, 168, 168, 0.95)), 3)
-        0.916
     """
     if not successes:
         return np.zeros(np.shape(kept))
@@ -52,18 +48,6 @@ def verdict_of(
 
     `kept`: `lower` and `upper` of the successes that it keeps, `of` those on record. `saved`: what it saves: `measure`,
     `label`, `saved`, `of`, `share`.
-
-    Example:
-        >>> kept = {"lower": 160, "upper": 160, "of": 168}
-        >>> saved = {"measure": "steps", "label": "steps", "saved": 351, "of": 16707, "share": 351 / 16707}
-        >>> first, trade = verdict_of(Setting(max_steps=68), kept, saved, "successes")
-        >>> first
-        'A step cap of 68 keeps 160 of 168 successes and saves 2.1% of the steps.'
-        >>> trade
-        'The trade is poor: better left off.'
-        >>> kept = {"lower": 148, "upper": 148, "of": 168}
-        >>> verdict_of(Setting(max_steps=47), kept, saved, "successes", 0.95)[0]
-        'A step cap of 47 keeps 148 of 168 successes, 88.0%, less than the 95% to keep, and saves 2.1% of the steps.'
     """
     limits = [LIMITS[name].with_value(value) for name, value in setting.limits.items() if value is not None]
     if not limits:

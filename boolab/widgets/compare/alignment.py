@@ -30,10 +30,6 @@ def align(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[Stretch]:
 
     Source:
         H. Hyyrö, "Bit-parallel LCS-length computation revisited", AWOCA 2004.
-
-    Example:
-        >>> [(s.same, s.n_a, s.n_b) for s in align("kitten", "sitting")]
-        [(False, 1, 1), (True, 3, 3), (False, 1, 1), (True, 1, 1), (False, 0, 1)]
     """
     first = 0
     while first < min(len(a), len(b)) and a[first] == b[first]:

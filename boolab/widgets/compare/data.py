@@ -142,17 +142,7 @@ def compare_data(
 
 
 def title_of(a: Side, b: Side, divergence: DivergentStep | None) -> str:
-    """The finding: where the two differ, and whether a limit of one makes the difference; the heads name the limit.
-
-    Example:
-        >>> import boolab as bl
-        >>> loop = bl.ScriptedModel([{"tool_calls": [{"name": "ls"}], "repeat": "forever"}], tools={"ls": "a.py"})
-        >>> runs = [bl.run_sync(bl.Agent("a", max_steps=n), "Look", model=loop, policy="naive") for n in (2, 5)]
-        >>> title_of(side_of(runs[0], "two"), side_of(runs[1], "five"), None)
-        'No difference between two and five'
-        >>> title_of(side_of(runs[0], "two"), side_of(runs[1], "five"), first_divergent_step(*runs, ["two", "five"]))
-        'A limit stops two after step 2; five continues for 3 more steps'
-    """
+    """The finding: where the two differ, and whether a limit of one makes the difference; the heads name the limit."""
     if divergence is None:
         return f"No difference between {a.name} and {b.name}"
     short, long = sorted((a, b), key=lambda side: len(side.run.steps))
@@ -214,14 +204,7 @@ def _commands(step: Step) -> tuple[str, ...]:
 
 
 def _command(call: ToolCall) -> str:
-    """A call as a command line.
-
-    Example:
-        >>> _command(ToolCall("1", "bash", '{"command": "open a.py"}'))
-        'open a.py'
-        >>> _command(ToolCall("2", "open", '{"path": "a.py"}'))
-        'open a.py'
-    """
+    """A call as a command line."""
     value = labelled(call).value
     if not isinstance(value, dict):
         return f"{call.name} {call.arguments}"
@@ -305,12 +288,7 @@ def _result_in_words(mine: Step, other: Step) -> str:
 
 
 def _quote(text: str) -> str:
-    """A text in quotes, or what is known of one that is not on record.
-
-    Example:
-        >>> _quote("a.py"), _quote("<redacted text 5: 80 chars>")
-        ('"a.py"', 'a text of 80 characters that is not on record')
-    """
+    """A text in quotes, or what is known of one that is not on record."""
     if is_redacted(text):
         return f"a text of {count(chars_of(text), 'character')} that is not on record"
     return f'"{_line(text, _QUOTE)}"'
@@ -363,12 +341,7 @@ def _compact(step: Step, numbers: dict[tuple[str, ...], int]) -> dict[str, Any]:
 
 
 def _kind_of_command(command: str) -> Kind:
-    """The kind of a command that a shell runs: that of the tool of its name, which another harness calls directly.
-
-    Example:
-        >>> _kind_of_command("ls -F"), _kind_of_command("python a.py"), _kind_of_command("ls | wc")
-        ('read', 'execute', 'execute')
-    """
+    """The kind of a command that a shell runs: that of the tool of its name, which another harness calls directly."""
     kind = kind_of(command.partition(" ")[0])
     plain = not _SHELL.search(command)
     return kind if plain and kind in ("read", "search", "write") else "execute"

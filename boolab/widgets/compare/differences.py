@@ -14,14 +14,7 @@ from boolab.widgets.replay.diffs import diff_of
 
 
 def agents_differ(a: Agent, b: Agent) -> dict[str, Any]:
-    """The rows of what is not the same in both, and the lines in which their prompts differ.
-
-    Example:
-        >>> import boolab as bl
-        >>> found = agents_differ(bl.Agent("a", max_steps=5), bl.Agent("b", max_steps=7))
-        >>> found["rows"]
-        [{'name': 'step cap', 'a': 'at most 5', 'b': 'at most 7'}]
-    """
+    """The rows of what is not the same in both, and the lines in which their prompts differ."""
     both = [_facts(agent) for agent in (a, b)]
     names = dict.fromkeys(name for facts in both for name in facts)
     rows = [{"name": name, "a": both[0].get(name, "no"), "b": both[1].get(name, "no")} for name in names]
@@ -30,13 +23,7 @@ def agents_differ(a: Agent, b: Agent) -> dict[str, Any]:
 
 
 def policies_differ(a: str | Policy, b: str | Policy) -> dict[str, Any]:
-    """The axes that are not the same in both.
-
-    Example:
-        >>> found = policies_differ("boocode", "crush")
-        >>> next(row for row in found["rows"] if row["name"] == "doom-loop threshold")
-        {'name': 'doom-loop threshold', 'a': '3', 'b': 'no such setting'}
-    """
+    """The axes that are not the same in both."""
     rows = []
     for axis in compare_policies(a, b).rows:
         if axis.differs and not axis.field.startswith("about."):

@@ -7,24 +7,12 @@ from boolab.limits.table import LIMIT_OF_REASON, LIMITS
 
 
 def reason_words(reason: str) -> str:
-    """A stop reason in words.
-
-    Example:
-        >>> reason_words("doom_loop"), reason_words("error")
-        ('doom-loop threshold', 'error')
-    """
+    """A stop reason in words."""
     return LIMITS[LIMIT_OF_REASON[reason]].label if reason in LIMIT_OF_REASON else reason.replace("_", " ")
 
 
 def end_words(run: Run) -> str:
-    """How a run ended.
-
-    Example:
-        >>> import boolab as bl
-        >>> stuck = bl.ScriptedModel([{"tool_calls": [{"name": "ls"}], "repeat": "forever"}], tools={"ls": "a.py"})
-        >>> end_words(bl.run_sync(None, "Look", model=stuck))
-        'stopped after 3 steps by its doom-loop threshold of 3'
-    """
+    """How a run ended."""
     stop, place = run.stop, stop_place(run)
     if stop.reason not in LIMIT_OF_REASON:
         rule = f", by {stop.rule}" if stop.rule else ""

@@ -101,12 +101,7 @@ def _loosest(
 
 
 def on_frontier(kept: npt.ArrayLike, saved: npt.ArrayLike) -> npt.NDArray[np.bool_]:
-    """Where no other setting is at least as good in both, and better in one; never where a number is unknown.
-
-    Example:
-        >>> on_frontier([10, 9, 9, 8], [0, 5, 4, 5]).tolist()
-        [True, True, False, False]
-    """
+    """Where no other setting is at least as good in both, and better in one; never where a number is unknown."""
     k, s = np.asarray(kept, dtype=float), np.asarray(saved, dtype=float)
     beaten = [bool((((k >= a) & (s > b)) | ((k > a) & (s >= b))).any()) for a, b in zip(k, s, strict=True)]
     return np.asarray(~np.array(beaten, dtype=bool) & ~np.isnan(k) & ~np.isnan(s))
@@ -126,22 +121,13 @@ def ink_on(fill: str) -> str:
     """Black or white, whichever is easier to read on a colour: at least 4.58 to 1, whatever the colour.
 
     Source: the contrast ratio of WCAG 2.2, which requires 4.5.
-
-    Example:
-        >>> ink_on("#00224e"), ink_on("#fee838")
-        ('#ffffff', '#000000')
     """
     luminance = luminance_of(fill)
     return "#ffffff" if 1.05 / (luminance + 0.05) > (luminance + 0.05) / 0.05 else "#000000"
 
 
 def luminance_of(colour: str) -> float:
-    """The relative luminance of WCAG 2.2, from 0 (black) to 1 (white).
-
-    Example:
-        >>> round(luminance_of("#ffffff"), 3)
-        1.0
-    """
+    """The relative luminance of WCAG 2.2, from 0 (black) to 1 (white)."""
     parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
     r, g, b = (c / 12.92 if c <= _SRGB_LINEAR else ((c + 0.055) / 1.055) ** 2.4 for c in parts)
     return 0.2126 * r + 0.7152 * g + 0.0722 * b

@@ -46,12 +46,6 @@ def card_of(
     Returns `about`: its main argument in one line. `fields`: name and text of each other argument. `edits`: for each
     its `path`, `note`, `first` (the number of its first line; None: not known) and `rows`: a sign, then the line in
     parts, of which every second one is changed.
-
-    Example:
-        >>> value = {"path": "a.py", "old_str": "x = 1", "new_str": "x = 2"}
-        >>> card = card_of("edit", "write", "", value)
-        >>> card["about"], card["fields"], card["edits"][0]["rows"]
-        ('a.py', [], [['-', 'x = ', '1'], ['+', 'x = ', '2']])
     """
     if arguments == REDACTED:
         return {"about": "", "fields": [["arguments", "not in the log"]], "edits": []}
@@ -72,23 +66,12 @@ def card_of(
 
 
 def is_refused(result: str) -> bool:
-    """Whether a result reports that its call was not carried out: by a guard, by the user, or by the editor's check.
-
-    Example:
-        >>> is_refused("The user doesn't want to proceed with this tool use. STOP."), is_refused("a.py")
-        (True, False)
-    """
+    """Whether a result reports that its call was not carried out: by a guard, by the user, or by the editor's check."""
     return result.startswith(_REFUSALS)
 
 
 def without_commands(text: str, calls: Iterable[tuple[str, object]]) -> str:
-    r"""A text without the code blocks that only repeat what its calls say.
-
-    Example:
-        >>> text = "I list the files.\n```\nls -F\n```"
-        >>> without_commands(text, [("", {"command": "ls -F\n"})]), without_commands(text, []) == text
-        ('I list the files.', True)
-    """
+    """A text without the code blocks that only repeat what its calls say."""
     if _FENCE not in text:
         return text
     commands: set[str] = set()

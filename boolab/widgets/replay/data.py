@@ -49,12 +49,6 @@ def replay_data(
     """A run as plain data. A child whose call is not known has None as its `step` and `call`.
 
     `runs`: runs among which there are subagents of it, linked by their `parent_run_id`.
-
-    Example:
-        >>> import boolab as bl
-        >>> data = replay_data(bl.run_sync(None, "Hello", model=bl.ScriptedModel(["Hi."])))
-        >>> data["pills"][0], data["steps"][0]["text"], data["stop"]["text"]
-        ('1 step · 0 calls', 'Hi.', 'finished after 1 step')
     """
     return replays_data([run], policies, rules, runs)[0]
 
@@ -243,14 +237,6 @@ def code_of(run: Run, store: str | Path | None = None) -> list[str]:
     """The code before and after the number of the step. It runs where the run's file is.
 
     `run`: the run. One that was not read from a file is looked for in a list `runs`.
-
-    Example:
-        >>> import boolab as bl
-        >>> run = bl.run_sync(None, "Hello", model=bl.ScriptedModel(["Hi."]))
-        >>> print("1".join(code_of(run, "runs.db")))
-        import boolab as bl
-        <BLANKLINE>
-        bl.Replay('runs.db', step=1)
     """
     lines = ["import boolab as bl", ""]
     if store is not None:

@@ -31,17 +31,10 @@ class DiffRow(NamedTuple):
 
 
 def diff_rows(old: str, new: str) -> list[DiffRow]:
-    r"""The rows of the diff of two texts.
+    """The rows of the diff of two texts.
 
     The lines of the rows without "+" are those of the old text, those without "-" of the new one. An empty
     text has none.
-
-    Example:
-        >>> for row in diff_rows("a = 1\nb = 2", "a = 1\nb = 3"):
-        ...     print(row.sign, row.parts)
-          ('a = 1',)
-        - ('b = ', '2')
-        + ('b = ', '3')
     """
     old_lines, new_lines = (text.split("\n") if text else [] for text in (old, new))
     rows: list[DiffRow] = []
@@ -131,12 +124,7 @@ class DiffLine(NamedTuple):
 
 
 def diff_of(old: str, new: str) -> list[DiffLine]:
-    r"""The lines that are removed and added, in order, each with two unchanged lines around it.
-
-    Example:
-        >>> [tuple(line) for line in diff_of("a\nb: 1\n", "a\nb: 2\n")]
-        [(1, 1, ('a',)), (2, None, ('b: ', '1')), (None, 2, ('b: ', '2'))]
-    """
+    """The lines that are removed and added, in order, each with two unchanged lines around it."""
     lines = [*_numbered("\n".join(old.splitlines()), "\n".join(new.splitlines()))]
     changed = [index for index, line in enumerate(lines) if line.old is None or line.new is None]
     near = {*chain.from_iterable(range(index - _CONTEXT, index + _CONTEXT + 1) for index in changed)}

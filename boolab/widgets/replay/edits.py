@@ -58,12 +58,6 @@ def edits_of(kind: str, value: object, result: str = "", window: str = "") -> li
     """The edits of a call, in order; none if it is no edit whose texts are known.
 
     `value`: its arguments, parsed; a text where they are no JSON.
-
-    Example:
-        >>> edits_of("write", {"path": "a.py", "old_str": "x = 1", "new_str": "x = 2"})[0][:3]
-        ('a.py', 'x = 1', 'x = 2')
-        >>> edits_of("execute", {"command": "ls"})
-        []
     """
     if isinstance(value, str):
         return list(_of_patch(value, ()))

@@ -191,12 +191,6 @@ def rows_between(run: Run, marks: Sequence[Mapping[str, Any]], children: Sequenc
     `title`, `text`, `name` (short, for the outline), `details` (the summary of a compaction; what was written when the
     run was stopped), `about` (what the details are), and `child` (the place of a subagent among the children; None in
     other rows).
-
-    Example:
-        >>> import boolab as bl
-        >>> run = bl.run_sync(None, "Hello", model=bl.ScriptedModel(["Hi."]))
-        >>> [(row["after"], row["kind"], row["title"]) for row in rows_between(run, [])]
-        [(1, 'stop', 'The run ended here: finished after 1 step.')]
     """
     order = ("compaction", "subagent", "limit", "stop")
     rows = [*_limits(run, marks), *_compactions(run), *_subagents(run, children), _stop(run, marks)]

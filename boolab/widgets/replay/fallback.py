@@ -59,20 +59,7 @@ def _drawable_step(step: Step) -> Step:
 
 
 def replay_text(data: Mapping[str, Any]) -> str:
-    """The steps of `replay_data` as text, about 60 lines at most, with the stop and those of other policies.
-
-    Example:
-        >>> import boolab as bl
-        >>> from boolab.widgets.replay.data import replay_data
-        >>> script = bl.ScriptedModel([{"tool_calls": [{"name": "ls"}]}, "Done."], tools={"ls": "a.py"})
-        >>> run = bl.run_sync(None, "Look", model=script, policy="opencode_3631")
-        >>> print(replay_text(replay_data(run, policies=[])))
-        2 steps · 1 call
-        Look
-           1. ls
-           2. "Done."
-        finished after 2 steps
-    """
+    """The steps of `replay_data` as text, about 60 lines at most, with the stop and those of other policies."""
     return "\n".join(clip(line.rstrip(), WIDTH) for line in _lines(data))
 
 

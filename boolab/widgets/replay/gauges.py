@@ -32,14 +32,7 @@ _ALWAYS: Final = frozenset({"repeat_streak", *MEASURES})
 
 
 def counts_by_turn(run: Run) -> bool:
-    """Whether counters start at zero in each turn; in benchmarks they continue through the messages of a user.
-
-    Example:
-        >>> import boolab as bl
-        >>> run = bl.run_sync(None, "Hello", model=bl.ScriptedModel(["Hi."]))
-        >>> counts_by_turn(run), counts_by_turn(replace(run, source="tau_bench"))
-        (True, False)
-    """
+    """Whether counters start at zero in each turn; in benchmarks they continue through the messages of a user."""
     return scope_of(run.source) == "turn"
 
 
@@ -60,13 +53,6 @@ def gauges_of(run: Run, compared: Sequence[tuple[str, int, str]] = ()) -> list[d
     context that was sent to the model and the model's time are there where they are on record. Counters that are not on
     record are left out, unless the run limits them; those of errors and time also where nothing limits them and they
     stay zero.
-
-    Example:
-        >>> import boolab as bl
-        >>> script = bl.ScriptedModel([{"tool_calls": [{"name": "ls"}], "repeat": 2}, "Done."], tools={"ls": "a.py"})
-        >>> run = bl.run_sync(None, "Look", model=script)
-        >>> next(one["values"] for one in gauges_of(run) if one["key"] == "tool_calls")
-        [0, 1, 2, 2]
     """
     ledger = ledger_of(nameless(run), (RepeatStreak(run.identity), ErrorStreak()))
     other_limits = [(counter, value, name) for counter, value, name in compared if name != run.policy]
@@ -118,14 +104,6 @@ def curves_of(run: Run, gauges: Sequence[Mapping[str, Any]]) -> list[dict[str, A
     Cost and tokens are sums. Where the run's own limits hold, they are the counters that these read, which may start
     at zero in each turn: their label then has "(turn)". Where none does, they are sums of the whole run. What fewer
     than two steps have on record has no curve; None is unknown.
-
-    Example:
-        >>> import boolab as bl
-        >>> from boolab.widgets.replay.gauges import gauges_of
-        >>> used = [{"tool_calls": [{"name": "ls"}], "usage": {"input_tokens": n}} for n in (4, 9)]
-        >>> run = bl.run_sync(None, "Look", model=bl.ScriptedModel([*used, "Done."], tools={"ls": "a.py"}))
-        >>> [(curve["key"], curve["values"]) for curve in curves_of(run, gauges_of(run))]
-        [('context', [4, 9, None])]
     """
     usages = [step.response.usage for step in run.steps]
     costs = [None if usage.cost is None else usage.cost / MICRO for usage in usages]
@@ -162,13 +140,7 @@ def _sums(values: Sequence[float | None]) -> list[float | None]:
 
 
 def slow_steps(run: Run) -> list[dict[str, Any]]:
-    """The steps in which the model took many times as long as usual: `step` and `text`, at most three.
-
-    Example:
-        >>> import boolab as bl
-        >>> slow_steps(bl.run_sync(None, "Hello", model=bl.ScriptedModel(["Hi."])))
-        []
-    """
+    """The steps in which the model took many times as long as usual: `step` and `text`, at most three."""
     times = {step.index: step.model_ms for step in run.steps if step.model_ms}
     if not times:
         return []

@@ -31,12 +31,6 @@ def header_of(run: Run, marks: Sequence[Mapping[str, Any]], longest: int) -> dic
     prompt), `tools` (name and number of calls), `outcome` (`sign`, `label`, `score`, and `detail`: what judged it),
     `kpis` (`name`, `value`, `label`), and `verdict` (`happened`, `limit` and `loss`; the last two are empty if no limit
     would have stopped the run).
-
-    Example:
-        >>> import boolab as bl
-        >>> head = header_of(bl.run_sync(None, "Hello", model=bl.ScriptedModel(["Hi."])), [], 1)
-        >>> head["title"], head["outcome"]["label"], head["verdict"]["happened"]
-        ('Hello', 'finished', 'Finished after 1 step.')
     """
     texts = [text for message in run.prompt if message.role == "user" and (text := shown(message.text))]
     first_prompt = next((text for text in texts if not _COMMAND.fullmatch(text.strip())), "")
@@ -200,10 +194,5 @@ def _none(other_marks: Sequence[Mapping[str, Any]]) -> str:
 
 
 def limit_name(mark: Mapping[str, Any]) -> str:
-    """A compared limit by its policy and its rule.
-
-    Example:
-        >>> limit_name({"policy": "boocode", "limit": "doom loop 3"}), limit_name({"policy": None, "limit": "steps 2"})
-        ('boocode, doom loop 3', 'steps 2')
-    """
+    """A compared limit by its policy and its rule."""
     return ", ".join(filter(None, (mark["policy"], mark["limit"])))

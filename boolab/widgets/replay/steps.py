@@ -194,14 +194,7 @@ def flag_steps(steps: Sequence[dict[str, Any]], marks: Sequence[dict[str, Any]])
 
 
 def requests_of(run: Run) -> list[str]:
-    """For each step, what its request was made of, in words: as if there were no compactions but those on record.
-
-    Example:
-        >>> import boolab as bl
-        >>> script = bl.ScriptedModel([{"tool_calls": [{"name": "ls"}], "repeat": 2}, "Done."], tools={"ls": "a.py"})
-        >>> requests_of(bl.run_sync(None, "Look", model=script))[2]
-        '1 message, steps 1-2 with results'
-    """
+    """For each step, what its request was made of, in words: as if there were no compactions but those on record."""
     system = ["system prompt"] if any(message.role == "system" for message in run.prompt) else []
     message_count = sum(message.role != "system" for message in run.prompt)
     coming = sorted(step_number for step_number, message in run.inputs if message.role != "system")
@@ -245,12 +238,6 @@ def outline_of(
     for each turn `turn`, `title` and `items`: each of them `label`, `kind` (of tools; "text" where nothing is called),
     `first` and `last` step, `errors` (how many of its calls failed), and `repeats` (how many steps repeat the call
     before them).
-
-    Example:
-        >>> call = {"label": "ls src", "tool": "ls", "kind": "read", "error": False, "streak": 1}
-        >>> steps = [{"calls": [call], "text": "", "error": ""}, {"calls": [], "text": "Done.", "error": ""}]
-        >>> [item["label"] for item in outline_of([{"title": "Look", "first": 1, "last": 2}], steps)[0]["items"]]
-        ['ls src', 'final answer']
     """
     outline = []
     for number, turn in enumerate(turns, 1):

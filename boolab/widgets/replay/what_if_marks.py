@@ -36,13 +36,6 @@ def marks_of_each(
     steps of the run are complete at the stop; None: never), `acts` (what happens there: "stops", "steps in", where the
     model gets a message and the rest is open, or "unknown", where a counter is not on record; None: nothing), `own`,
     and `compacts` (it was evaluated without its compaction).
-
-    Example:
-        >>> import boolab as bl
-        >>> script = bl.ScriptedModel([{"tool_calls": [{"name": "ls"}], "repeat": 4}, "Done."], tools={"ls": "a.py"})
-        >>> run = bl.run_sync(None, "Look", model=script, policy="opencode_3631")
-        >>> [(mark["label"], mark["step"]) for mark in marks_of_each([run], ["boocode"])[0]]
-        [('finished', 5), ('boocode: doom loop 3', 3)]
     """
     marks = [[real_stop(run)] for run in runs]
     for policy in DEFAULT_POLICIES if policies is None else policies:
@@ -59,13 +52,7 @@ def marks_of_each(
 def limits_of(
     policies: Sequence[str | Policy] | None = None, rules: Sequence[StopRule] = ()
 ) -> list[tuple[str, int, str]]:
-    """The thresholds of policies and rules: for each its counter, its value and a name.
-
-    Example:
-        >>> import boolab as bl
-        >>> limits_of(["boocode"], [bl.max_steps(20)])[-2:]
-        [('tool_calls', 50, 'boocode'), ('steps', 20, 'max_steps(20)')]
-    """
+    """The thresholds of policies and rules: for each its counter, its value and a name."""
     limits = []
     for policy in map(get_policy, DEFAULT_POLICIES if policies is None else policies):
         axes = settings_of_policy(policy.vary(compaction=None)).axes
@@ -154,14 +141,7 @@ def _place(run: Run, row: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def acting(marks: Sequence[Mapping[str, Any]]) -> str | None:
-    """How many of the others would have acted before the run ended, and how; None if none would.
-
-    Example:
-        >>> mine = {"own": True, "acts": "stops", "policy": "boocode", "step": 9}
-        >>> others = [{"own": False, "acts": acts, "policy": "p", "step": 3} for acts in ("stops", "steps in", None)]
-        >>> acting([mine, *others])
-        '1 of 3 policies would have stopped it earlier, 1 would have stepped in'
-    """
+    """How many of the others would have acted before the run ended, and how; None if none would."""
     other_marks = [mark for mark in marks if not mark["own"]]
     ends = next((mark["step"] for mark in marks if mark["own"]), 0)
     n = Counter(mark["acts"] for mark in other_marks if mark["acts"] and mark["step"] < ends)

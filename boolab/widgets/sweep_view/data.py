@@ -44,14 +44,7 @@ class Outcome:
 
 
 def verdict_of(outcomes: Sequence[Outcome]) -> str:
-    """The setting with the most successes, and the best of those that take less.
-
-    Example:
-        >>> loose = Outcome("no step cap", 41, 60, 41 / 60, 56.7, 5.93)
-        >>> tight = Outcome("step cap 40", 24, 60, 24 / 60, 39.1, 2.94)
-        >>> verdict_of([tight, loose])
-        'Most successes: no step cap, 41 of 60 runs for $5.93 a run. Next for less: step cap 40, 24 of 60 for $2.94.'
-    """
+    """The setting with the most successes, and the best of those that take less."""
     if len(outcomes) < 2:  # noqa: PLR2004 - nothing to compare
         return ""
     if any(outcome.cost is None for outcome in outcomes) and any(outcome.cost is not None for outcome in outcomes):
@@ -151,13 +144,6 @@ class SweepCounts:
 
     `total`: how many cells the sweep has; None if it is not known. `about`: what it is made of: `agents`, `tasks`,
     `models`, `grid` and `repeats`, as far as known.
-
-    Example:
-        >>> board = SweepCounts(2, {"grid": {"max_steps": [5]}})
-        >>> board.add(CellResult("r", "a", "m", "boocode", "t", {"max_steps": 5}, "finished", 3, None, True, None))
-        >>> data = board.snapshot("running", time_s=1.0)
-        >>> data["done"], data["rows"][0]["successes"], data["rows"][0]["cost"]
-        (1, 1, None)
     """
 
     def __init__(self, total: int | None, plan: Mapping[str, Any], store: str = "") -> None:
@@ -425,12 +411,7 @@ def settings_of(data: Mapping[str, Any]) -> Iterable[tuple[str, Mapping[str, Any
 
 
 def head_of(name: str) -> str:
-    """What a column is called.
-
-    Example:
-        >>> head_of("max_steps"), head_of("model")
-        ('step cap', 'model')
-    """
+    """What a column is called."""
     return LIMITS[name].label if name in LIMITS else name.replace("_", " ")
 
 

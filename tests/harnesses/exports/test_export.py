@@ -9,9 +9,9 @@ import pytest
 import boolab as bl
 from boolab.cli.main import main
 from boolab.errors import SettingError
-from boolab.harnesses.exports.export import export, target_of
+from boolab.harnesses.exports.export import export, limit_words, target_of
 from boolab.harnesses.exports.step_cap import cap_of, longest_finish, step_cap
-from boolab.harnesses.exports.values import Limits
+from boolab.harnesses.exports.values import Change, Limits, agent_file, comment, nest
 from boolab.harnesses.registry import TARGETS
 from boolab.limits.table import LIMITS
 from boolab.stats.recommend.recommend import Recommendation
@@ -214,3 +214,24 @@ def test_the_command_explains_what_it_lacks(capsys: pytest.CaptureFixture[str]) 
     told = capsys.readouterr().err
     assert "give a limit such as --max-steps 56, or LOGS" in told
     assert "--max-steps: several values need LOGS" in told
+
+
+def test_limit_words_are_options_with_values() -> None:
+    assert limit_words({"max_steps": 56, "max_cost": 2.5}) == ["--max-steps", "56", "--max-cost", "2.5"]
+
+
+def test_limits_in_words_are_a_list() -> None:
+    assert Limits(max_steps=56, max_cost=0.5).in_words() == "a step cap of 56 and a cost budget of $0.5"
+
+
+def test_comment_has_a_mark_and_a_line_end() -> None:
+    assert comment("toml", ["It has no tool budget."]) == "# It has no tool budget.\n"
+
+
+def test_agent_file_leaves_out_parts_of_paths() -> None:
+    assert agent_file(Limits(agent="../code reviewer")) == "code-reviewer"
+    assert agent_file(Limits()) == "agent"
+
+
+def test_nest_puts_values_at_their_places() -> None:
+    assert nest([Change(("a", "b"), 1), Change(("a", "c"), 2)]) == {"a": {"b": 1, "c": 2}}

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import boolab as bl
 from boolab.harnesses.exports.export import export, target_of
+from boolab.harnesses.exports.python_code import default_note, monitor_notes, rule_lines, spending_notes
 from boolab.harnesses.exports.values import Limits
 from boolab.harnesses.registry import TARGETS
 from boolab.limits.stop import StopRule
@@ -162,3 +163,28 @@ def test_a_default_cap_that_stays_in_force_is_named(target: str) -> None:
 
 def test_all_frameworks_are_targets() -> None:
     assert set(FRAMEWORKS) <= set(TARGETS)
+
+
+def test_rule_lines_set_the_named_limits() -> None:
+    assert rule_lines(Limits(max_steps=9, doom_loop=5, exempt=("poll",)), ["doom_loop"]) == [
+        'rule = bl.doom_loop(5, exempt=["poll"])',
+        "",
+    ]
+
+
+def test_monitor_note_names_what_the_package_lacks() -> None:
+    assert (
+        monitor_notes(Limits(doom_loop=5), ["doom_loop"], "LangChain")[0].partition(":")[0]
+        == "LangChain has no doom-loop threshold of its own"
+    )
+
+
+def test_spending_notes_are_of_presets_that_differ() -> None:
+    limits = Limits(max_tokens=9)
+    assert [len([*spending_notes(limits, preset)]) for preset in ("mini_swe_agent", "pydantic_ai")] == [0, 1]
+
+
+def test_default_note_names_the_cap_in_force() -> None:
+    assert default_note(Limits(doom_loop=5), "openai_agents", "max_turns=None lifts it") == (
+        "Its default cap of 10 stays in force: max_turns=None lifts it.",
+    )

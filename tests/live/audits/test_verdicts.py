@@ -9,7 +9,11 @@ from hypothesis import strategies as st
 
 import boolab as bl
 from boolab.core.types import Stop, Usage
+from boolab.harnesses.harness import STEPS
 from boolab.harnesses.presets import policies
+from boolab.live.audits.count import count_limit
+from boolab.live.audits.declared import by_hand
+from boolab.live.audits.wording import figure
 from tests.support.cases import cases
 from tests.support.logged_runs import logged_run
 
@@ -331,3 +335,23 @@ def test_audit_never_cuts_the_id_of_a_run() -> None:
     text = str(bl.audit(runs, {"max_turns": 5}))
     assert all(name in text for name in names)
     assert "counted" in text.partition("Further columns")[0]
+
+
+def test_count_of_a_limit_has_the_steps_beyond_it() -> None:
+    look = {"tool_calls": [{"name": "ls"}], "repeat": "forever"}
+    run = bl.run_sync(None, "go", model=bl.ScriptedModel([look], tools={"ls": "a"}), policy=bl.fixed_turns(4))
+    found = count_limit(run, STEPS, 3, None)
+    assert found.value == 4
+    assert [step.index for step in found.steps_beyond] == [4]
+
+
+def test_limits_by_hand_may_name_an_agent() -> None:
+    assert [(one.name, one.value, one.agent) for one in by_hand({"max_turns": 10, "explore": {"max_turns": 5}})] == [
+        ("max_turns", 10, None),
+        ("max_turns", 5, "explore"),
+    ]
+
+
+def test_figure_has_commas_or_four_digits() -> None:
+    assert figure(1200.0) == "1,200"
+    assert figure(0.30181) == "0.3018"

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import boolab as bl
 from boolab.errors import SettingError
+from boolab.live.hooks.claude_code import read_event
 from boolab.live.hooks.counts import START, monitor_for, state_after
 from boolab.live.hooks.options import Options
 from tests.support.hook_events import Did, Session
@@ -349,3 +350,7 @@ def test_the_hook_stops_where_a_monitor_in_the_loop_stops(
             if told:
                 assert told == f"boolab: {monitor.verdict.message}"
                 break
+
+
+def test_event_is_read_from_json() -> None:
+    assert read_event('{"hook_event_name": "Stop", "session_id": "1"}')["hook_event_name"] == "Stop"

@@ -12,6 +12,7 @@ import pytest
 from benchmarks.hook import table
 from boolab.limits.table import LIMITS
 from boolab.live.hooks import entry
+from boolab.live.hooks.entry import is_hook
 from boolab.live.hooks.options import NUMBERS
 from tests.support.hook_events import answered
 
@@ -141,3 +142,8 @@ def test_hook_benchmark_shows_which_limits_each_event_holds() -> None:
 
 def test_hook_has_the_limits_that_events_can_be_counted_for() -> None:
     assert tuple(name for name, limit in LIMITS.items() if limit.counter not in ("tokens", "cost")) == NUMBERS
+
+
+def test_only_a_command_with_limits_starts_a_hook() -> None:
+    assert is_hook(["hook", "claude-code", "--max-steps", "56"])
+    assert not is_hook(["hook", "claude-code", "--log"])

@@ -9,7 +9,7 @@ import pytest
 
 import boolab as bl
 from boolab.errors import ReadWarning
-from boolab.logs.outcomes.harbor import trial_of
+from boolab.logs.outcomes.harbor import outcome, trial_of
 from tests.support.samples import own
 
 SESSION: Final = "claude_code/3a3a3a3a-1111-4222-8333-555555555555.jsonl"
@@ -194,3 +194,9 @@ def test_a_step_of_a_trial_has_the_outcome_of_the_trial(tmp_path: Path) -> None:
     inner.parent.mkdir(parents=True)
     path.replace(inner)
     assert {run.success for run in roots(inner)} == {True}
+
+
+def test_several_rewards_decide_only_where_they_agree() -> None:
+    assert not outcome({"reward": 0.5, "style": 1})
+    assert outcome({"tests": 1.0})
+    assert outcome({"a": 1, "b": 0}) is None
