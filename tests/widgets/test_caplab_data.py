@@ -248,7 +248,7 @@ def test_a_search_changes_nothing_until_its_result_is_added() -> None:
     assert tables.found(Setting()) is None
     assert tables.at(Setting()) is table
     assert table.found is None
-    tables.add(Setting(), found)
+    tables.add(Setting(), tables.question, found)
     assert tables.recommended(Setting()) is found
     assert tables.at(Setting()).opening == found["setting"]
 

@@ -57,8 +57,8 @@ class CapTables:
         """By name, the groups of runs that there are limits for."""
         self._ledgers: OrderedDict[Hashable, Ledger] = OrderedDict()
         self._tables: OrderedDict[Hashable, CapTable] = OrderedDict()
-        self._found: dict[Hashable, dict[float, dict[str, Any]]] = {}
-        """What is recommended, by the place of a table, then by the share to keep."""
+        self._found: dict[Hashable, dict[Question, dict[str, Any]]] = {}
+        """What is recommended, by the place of a table, then by the options of the study."""
         self._set_by_code: dict[str, set[int]] = {name: set() for name in AGENT_LIMITS}
         """By axis, the values that code has set, beside those that make a difference in these runs."""
 
@@ -99,7 +99,7 @@ class CapTables:
 
     def _asked(self, table: CapTable, setting: Setting) -> CapTable:
         """The table with what is asked of it now."""
-        table.keep = self.question.keep
+        table.question = self.question
         table.found = self.found(setting)
         return table
 
@@ -153,7 +153,7 @@ class CapTables:
 
     def found(self, setting: Setting) -> dict[str, Any] | None:
         """The recommendation for a setting's identity, scope and agent; None if it has not been computed."""
-        return self._found.get(_where(setting), {}).get(self.question.keep)
+        return self._found.get(_where(setting), {}).get(self.question)
 
     def recommended(self, setting: Setting) -> dict[str, Any]:
         """The result of `recommend` for a setting's identity, scope and agent; the first time takes a while.
@@ -165,13 +165,13 @@ class CapTables:
         result = self.found(setting)
         if result is None:
             result = self.search(setting, self.question)
-            self.add(setting, result)
+            self.add(setting, self.question, result)
         return result
 
-    def add(self, setting: Setting, result: dict[str, Any]) -> None:
+    def add(self, setting: Setting, question: Question, result: dict[str, Any]) -> None:
         """Keep the result of a search, and put its values on the sliders."""
         key = _where(setting)
-        self._found.setdefault(key, {})[result["keep"]] = result
+        self._found.setdefault(key, {})[question] = result
         table, limits = self._tables.get(key), result["setting"] or {}
         if table is not None and any(value not in table.options[name] for name, value in limits.items()):
             del self._tables[key]  # the next one has them

@@ -46,7 +46,7 @@ class CapTable:
         ledger: What is counted, as `recommend` counts it: the runs, or their turns (see `units_of_ledger`).
         noun: What one of them is called: "run" or "turn".
         options: By axis, the values of its slider, from tight to loose; None, which is off, comes last.
-        keep: The share of successes to keep, of which the title of the figure is.
+        question: The options of the study. The title of the figure is of the share of successes to keep.
         found: What is recommended, as `CapTables.recommended` returns it; None until it has been computed. The title is
             of its limits where they are those of the figure.
         complete: By axis, whether these are all whole numbers up to the largest that makes a difference.
@@ -60,7 +60,7 @@ class CapTable:
             name: [*axis_values.numbers, None] for name, axis_values in values.items()
         }
         self.complete = {name: axis_values.complete for name, axis_values in values.items()}
-        self._question = question
+        self.question = question
         self._where = base_setting
         self._settings = settings_of(self.options, question.policy, base_setting.identity)
         self._places = Places(ledger)
@@ -72,7 +72,6 @@ class CapTable:
         self._turn = [*map(int, ledger.runs["turn"])] if self.noun == "turn" else None
         self._begins = _begins(ledger) if self.noun == "turn" else np.zeros(ledger.n_runs, dtype=np.int64)
         self._extent = _extent(ledger, self._places)
-        self.keep = question.keep
         self.found: Mapping[str, Any] | None = None
         self.measure = measure_of([ledger], question.objective)
         weights = weights_of(ledger, self._places, self.measure)
@@ -98,7 +97,7 @@ class CapTable:
         no_limits: Limits = dict.fromkeys(AGENT_LIMITS)
         if self.found is not None:
             return {**(self.found["setting"] or no_limits)}
-        return {**no_limits, "max_steps": tightest(self._curve(no_limits), self.keep)}
+        return {**no_limits, "max_steps": tightest(self._curve(no_limits), self.question.keep)}
 
     # --- One setting --------------------------------------------------------------------------------------------------
 
@@ -141,18 +140,18 @@ class CapTable:
         proxy = self.ledger.success_by != LABEL
         return {
             "setting": {**setting.limits, "agent": setting.agent},
-            "verdict": verdict_of(setting, kept_counts, saved[0], self._success, self.keep),
+            "verdict": verdict_of(setting, kept_counts, saved[0], self._success, self.question.keep),
             **counts,
             "trade": {"each": trade.each, "costs": trade.costs, "poor": trade.is_poor},
             "numbers": numbers_of(
-                counts, trade, self.ledger.n_runs, self._question.confidence, proxy=proxy, noun=self.noun
+                counts, trade, self.ledger.n_runs, self.question.confidence, proxy=proxy, noun=self.noun
             ),
             "ends": self._ends(sums),
             "open": {name: sums[f"n_{name}"] for name in ("not_identified", "unknown")},
             "cut_by_length": self._by_length(stops.stopped),
             "rows": [self._row(run, stops) for run in run_order[:rows]],
             "short": short_of(setting.limits),
-            "how": how_to_set(setting._replace(agent=self._where.agent), self._question.policy),
+            "how": how_to_set(setting._replace(agent=self._where.agent), self.question.policy),
         }
 
     def _at(self, name: str, value: int | None) -> int:
@@ -233,14 +232,14 @@ class CapTable:
     def _saved_least(self, limits: Limits) -> float | None:
         """The lower bound of the share that a setting saves."""
         columns = chosen_columns(self._settings, self.options, limits)
-        bound = self._by_task.least(columns, self._question.confidence)
+        bound = self._by_task.least(columns, self.question.confidence)
         return None if bound is None else round(bound, 4)
 
     def curve(self, limits: Limits) -> dict[str, Any]:
         """What is kept and saved over all caps, the other limits as they are, and the titles that this gives."""
         budget = self._at("tool_budget", limits["tool_budget"])
-        curve, confidence = self._curve(limits), self._question.confidence
-        cap, advised = tightest(curve, self.keep), self._advised(limits)
+        curve, confidence = self._curve(limits), self.question.confidence
+        cap, advised = tightest(curve, self.question.keep), self._advised(limits)
         other_limits = {name: limits[name] for name in AGENT_LIMITS[1:] if limits[name] is not None}
         loops = self._over((-1, budget, slice(None)), self.options["doom_loop"])
         shares = [
@@ -253,7 +252,7 @@ class CapTable:
             "upper": [*curve.upper],
             "at_least": np.round(curve.at_least, 4).tolist(),
             "saved": [None if share is None else round(share, 4) for share in curve.shares],
-            "title": title_of(curve, self.keep, advised, confidence),
+            "title": title_of(curve, self.question.keep, advised, confidence),
             "note": note_of(curve, confidence, short_of(other_limits) if other_limits else "", turns=self._turns()),
             "on_record": (
                 f"On record: {f'no cap that stops a {self.noun}' if cap is None else short_of({'max_steps': cap})}."
@@ -312,7 +311,7 @@ class CapTable:
     def _at_least(self, kept_counts: Any) -> Array:  # noqa: ANN401 - an array or a number
         effective = None if self.found is None else self.found["effective"]
         independent = self._independent if effective is None else effective
-        return bounds_of(kept_counts, self._successes, independent, self._question.confidence)
+        return bounds_of(kept_counts, self._successes, independent, self.question.confidence)
 
     def over_caps(self, limits: Limits) -> pd.DataFrame:
         """A frame with a row for each cap, the other limits as they are, for `plot_caps`."""
@@ -330,14 +329,12 @@ class CapTable:
     def base(self) -> dict[str, Any]:
         """What the figure shows whatever the limits are, as plain data."""
         ledger = self.ledger
-        tasks = ledger.runs["task"].replace("", None).nunique()
         lengths = self._by_length(np.ones(ledger.n_runs, dtype=bool))
         caps = [value for value in self.options["max_steps"] if value is not None]
         proxy = ledger.success_by != LABEL
         return {
             "units": ledger.n_runs,
             "noun": self.noun,
-            "tasks": int(tasks),
             "proxy": proxy,
             "success": self._success,
             "axes": [
@@ -355,7 +352,6 @@ class CapTable:
             "log": is_log([cap for cap in caps if cap <= self._end] or caps),
             "lengths": {"edges": self._edges.tolist(), "turns": self._turns(), **lengths},
             "measure": MEASURES[self.measure].label,
-            "confidence": self._question.confidence,
             "counted_by": describe_counting(self._where),
             "notes": self._notes(),
         }
@@ -374,7 +370,7 @@ class CapTable:
         sums = self.sums(dict.fromkeys(AGENT_LIMITS))
         notes = [
             *notes_of(
-                self.ledger, sums, self.measure, self._question.objective,
+                self.ledger, sums, self.measure, self.question.objective,
                 n_runs=self._n_runs, noun=self.noun, turns=self._turns(),
             )
         ]  # fmt: skip

@@ -291,9 +291,10 @@ class CapLab(OpensRuns):
         self._refresh()
 
     async def _find(self, setting: Setting) -> None:
+        question = self._tables.question
         try:
-            recommendation = await asyncio.to_thread(self._tables.search, setting, self._tables.question)
-            self._tables.add(setting, recommendation)
+            recommendation = await asyncio.to_thread(self._tables.search, setting, question)
+            self._tables.add(setting, question, recommendation)
         finally:
             self._search = None
             self._reopen()
