@@ -187,6 +187,12 @@ def test_tooltip_in_both_figures_names_the_cap_that_a_click_sets(page_of: PageOf
         assert near == int(cap)  # a page has all caps
 
 
+def test_controls_that_a_page_has_no_answers_for_are_disabled(page_of: PageOf) -> None:
+    page = page_of(lab())
+    expect(page.locator(".side input[type=range]")).to_have_count(2)
+    expect(page.locator(".side").locator("select:enabled, input[type=checkbox]:enabled")).to_have_count(0)
+
+
 def test_bars_of_stopped_runs_are_on_one_scale(page_of: PageOf) -> None:
     shown = CapLab(bl.load_dataset("atlas/tau-airline"))
     shown.setting = {"max_steps": 20}
