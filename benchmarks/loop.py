@@ -27,13 +27,13 @@ from boolab.core.types import Response, ToolCall, ToolResult, Usage
 from boolab.harnesses.policy import Policy
 from boolab.harnesses.presets import policies
 from boolab.limits.catalog import doom_loop, error_streak
-from boolab.limits.detector import Watch
 from boolab.limits.detectors.context import compaction_thrash, context_growth
 from boolab.limits.detectors.cycles import cycle
 from boolab.limits.detectors.openhands import alternating_actions, failing_actions
 from boolab.limits.detectors.similar import similar_calls
 from boolab.limits.detectors.streaks import same_error
 from boolab.limits.detectors.windows import call_window, step_repeats, tool_window
+from boolab.limits.ladder import Watch
 from boolab.limits.stop import StopRule
 from boolab.runtime.agents.agent import Agent
 from boolab.runtime.engine.runner import run, run_sync

@@ -32,12 +32,12 @@ from boolab.frames.runs import (
     with_equal_arguments,
 )
 from boolab.limits.call_identity import arguments_hash
-from boolab.limits.counters import COUNTERS
 from boolab.limits.detector import Detector
 from boolab.limits.detectors.cycles import cycle_period
 from boolab.limits.detectors.streaks import ErrorStreak, RepeatStreak
 from boolab.limits.ladder import LadderState
 from boolab.limits.stop import StopRule
+from boolab.limits.table import COUNTERS
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,4 +1,4 @@
-"""Where a turn stands: its counters, and the level that each guard has reached.
+"""Where a turn stands: its counters, the states of its detectors, and the level that each guard has reached.
 
 The live loop, a resumed run, and the boundaries and guards of a recording all count steps with `LadderState.apply`. It
 reads the step and nothing else: no clock, no policy, no options. So they cannot count differently. Only the columns of
@@ -8,16 +8,186 @@ The history that is compacted between two steps is noted beside them (`compacted
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from boolab.core.types import Response, Step
-from boolab.limits.counters import Progress
-from boolab.limits.detector import Detector, Watch
+from boolab.core.types import UNKNOWN_USAGE, Response, Step, ToolCall, ToolResult, Usage
+from boolab.limits.call_identity import ObservedCall
+from boolab.limits.detector import Close, Compact, Detector, Extend, State, closing, compacting, extending
+from boolab.limits.table import COUNTERS
 
 if TYPE_CHECKING:
     from boolab.limits.guard import Action, Guard
+
+_AT_START = dict.fromkeys(COUNTERS, 0)
+_NOTHING_KNOWN = dict.fromkeys(("input_tokens", "output_tokens", "tokens", "cost"))
+
+Fold: TypeAlias = Callable[[State, ObservedCall], tuple[State, int | None]]
+
+
+class Progress(dict[str, int | None]):
+    """The counters of a running turn, by name. Rules read it; only the loop moves it on.
+
+    `counters`: starting values; all others of `COUNTERS` start at 0.
+
+    Example:
+        >>> Progress(steps=2)["steps"]
+        2
+    """
+
+    __slots__ = ()
+
+    def __init__(self, **counters: int | None) -> None:
+        super().__init__(_AT_START)
+        self.update(counters)
+
+    def charge(self, usage: Usage, calls: int) -> None:
+        """Count what was spent, by a step or a subagent; `calls`: how many calls received a result."""
+        if usage is UNKNOWN_USAGE:
+            if self["cost"] is not None or self["input_tokens"] is not None or self["output_tokens"] is not None:
+                self.update(_NOTHING_KNOWN)
+        else:
+            tokens_in, tokens_out = usage.input_tokens, usage.output_tokens
+            self["input_tokens"] = _sum(self["input_tokens"], tokens_in)
+            self["output_tokens"] = _sum(self["output_tokens"], tokens_out)
+            self["tokens"] = _sum(self["tokens"], _sum(tokens_in, tokens_out))
+            self["cost"] = _sum(self["cost"], usage.cost)
+        self["tool_calls"] += calls  # type: ignore[operator] # always known
+
+
+def _sum(a: int | None, b: int | None) -> int | None:
+    return None if a is None or b is None else a + b
+
+
+def projected(counters: Mapping[str, int | None], response: Response) -> Progress:
+    """The counters at a response: as they would be, were it counted and its calls executed.
+
+    Returns the counters of a boundary and those of `RESPONSE_COUNTERS`: responses, steps that call tools, and the
+    supersteps of LangGraph, which counts a response and the calls of one as two.
+    """
+    n, calls = counters["steps"] or 0, len(response.tool_calls)
+    response_counters = {"responses": n + 1, "tool_steps": n + (calls > 0), "supersteps": 2 * n + 2 + (calls > 0)}
+    after = Progress(**counters, **response_counters)
+    after.charge(response.usage, calls)
+    return after
+
+
+class Watch:
+    """Detectors, and their states at one place of a turn.
+
+    Example:
+        >>> import boolab as bl
+        >>> watch, counts = Watch([bl.detectors.RepeatStreak()]), {}
+        >>> calls = (bl.models.ToolCall("1", "ls", "{}"), bl.models.ToolCall("2", "ls", "{ }"))
+        >>> watch.complete(bl.models.Response("", calls), [ToolResult("1", "x"), ToolResult("2", "x")], counts)
+        2
+        >>> counts
+        {'repeat_streak:canonical': 2}
+    """
+
+    __slots__ = ("_closes", "_compacts", "_extends", "_folds", "_states", "_step", "_step_closes")
+
+    def __init__(self, detectors: Sequence[Detector] = ()) -> None:
+        self._folds: list[tuple[int, str, Fold]] = []
+        self._closes: list[tuple[int, str, Close]] = []
+        self._compacts: list[tuple[int, Compact]] = []
+        self._extends: list[tuple[int, str, Extend]] = []
+        self._step_closes: list[tuple[int, str, Close]] = []
+        self._states = [detector.start for detector in detectors]
+        self._step = 0
+        for i, detector in enumerate(detectors):
+            name, close = detector.name, closing(detector)
+            self._folds.append((i, name, detector.fold))
+            if (compact := compacting(detector)) is not None:
+                self._compacts.append((i, compact))
+            if (extend := extending(detector)) is not None:
+                self._extends.append((i, name, extend))
+            if close is not None:
+                self._closes.append((i, name, close))
+                if getattr(detector, "of_steps", False):
+                    self._step_closes.append((i, name, close))
+
+    def compacted(self, times: int | None = 1) -> None:
+        """The history was compacted before the step that follows.
+
+        No count changes before that step is complete: rules are evaluated after steps.
+
+        `times`: how often; None where a record does not report whether it was.
+        """
+        if times == 0:
+            return
+        for i, compact in self._compacts:
+            self._states[i] = compact(self._states[i], times)
+
+    def complete(
+        self,
+        response: Response,
+        results: Sequence[ToolResult | None],
+        counts: MutableMapping[str, int | None],
+        step: Step | None = None,
+    ) -> int:
+        """Count one completed step. A call without a result was dropped and counts nowhere."""
+        folds, states, text = self._folds, self._states, response.text
+        self._step += 1
+        if folds:
+            calls = response.tool_calls
+            # Not zip(strict=True), whose keyword costs as much as a comparison of two calls.
+            for index, result in enumerate(results):
+                if result is not None:
+                    observed = ObservedCall(calls[index], result, self._step, text)
+                    text = ""
+                    for i, name, fold in folds:
+                        states[i], counts[name] = fold(states[i], observed)
+            for i, name, close in self._closes:
+                states[i], counts[name] = close(states[i], response)
+            for i, name, extend in self._extends:
+                whole_step = step or Step(self._step, 1, None, None, None, response, tuple(results))
+                states[i], counts[name] = extend(states[i], whole_step)
+        return len(results) - results.count(None)
+
+    def after(self, response: Response) -> dict[str, int | None]:
+        """The counts as they would be after a step of this response. The states do not change.
+
+        `response`: the response. The results of its calls are not known, so detectors that need them count None.
+        """
+        states, _, counts = self._folded(response, response.tool_calls)
+        after = counts[-1] if counts else {}
+        for i, name, close in self._closes:
+            after[name] = close(states[i], response)[1]
+        return after
+
+    def ahead(self, response: Response, calls: Sequence[ToolCall]) -> list[dict[str, int | None]]:
+        """The counts as they would be after each of some calls, if they were executed now. The states do not change.
+
+        The results are not known yet, so detectors that need them count None. Detectors of whole steps judge a call by
+        all calls of the same tool in the response.
+        """
+        _, observed, counts = self._folded(response, calls)
+        for i, name, close in self._step_closes:
+            for call, after in zip(observed, counts, strict=True):
+                state = self._states[i]
+                for other in observed:
+                    if other.name == call.name:
+                        state, _ = self._folds[i][2](state, other)
+                after[name] = close(state, response)[1]
+        return counts
+
+    def _folded(
+        self, response: Response, calls: Sequence[ToolCall]
+    ) -> tuple[list[Any], list[ObservedCall], list[dict[str, int | None]]]:
+        """The states after some calls whose results are not known, the calls, and the counts after each of them."""
+        states, text = list(self._states), response.text
+        observed: list[ObservedCall] = []
+        counts: list[dict[str, int | None]] = []
+        for call in calls:
+            observed.append(ObservedCall(call, ToolResult(call.id, "", is_error=None), self._step + 1, text))
+            text = ""
+            after: dict[str, int | None] = {}
+            for i, name, fold in self._folds:
+                states[i], after[name] = fold(states[i], observed[-1])
+            counts.append(after)
+        return states, observed, counts
 
 
 class Reached(NamedTuple):

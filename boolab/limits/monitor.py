@@ -22,10 +22,10 @@ from typing import Any, Final, Literal, NamedTuple, ParamSpec, Self, TypeAlias, 
 from boolab.core.types import Response, Scope, Step, Stop
 from boolab.errors import RunStopped, SettingError, near
 from boolab.io.checks import check_count, repr_of, whole
-from boolab.limits.counters import COUNTERS, RESPONSE_COUNTERS, Progress, projected
-from boolab.limits.ladder import LadderState
+from boolab.limits.ladder import LadderState, Progress, projected
 from boolab.limits.monitor_input import GivenCall, GivenResult, GivenUsage, response_of, results_of
 from boolab.limits.stop import StopRule
+from boolab.limits.table import COUNTERS, RESPONSE_COUNTERS
 
 Action: TypeAlias = Literal["stop", "nudge", "shadow"]
 StepParts: TypeAlias = tuple[Any, ...] | Mapping[str, Any] | None

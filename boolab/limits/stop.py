@@ -29,7 +29,7 @@ Compounds
 both are true, with the reason of the first.
 
 >>> import boolab as bl
->>> from boolab.limits.counters import Progress
+>>> from boolab.limits.ladder import Progress
 >>> rule = bl.max_steps(20) | (bl.tool_budget(50) & bl.error_streak(3)) | bl.max_cost(0.50)
 >>> rule.verdict(Progress(steps=20, tool_calls=64, error_streak=3, cost=0)).also_fired
 ('tool_budget',)
@@ -39,12 +39,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 from boolab.core.types import Stop, StopReason
 from boolab.errors import SettingError, UnknownCounter
 from boolab.io.checks import repr_of, whole
-from boolab.limits.counters import Counters
 from boolab.limits.detector import Detector, check_detector
 
 Truth: TypeAlias = Any
@@ -55,6 +54,18 @@ MAX_DEPTH = 100
 """How deep `|` and `&` may be nested in one another."""
 
 
+Counter: TypeAlias = Any
+"""The value of a counter: an int, None where it is not known, or a nullable column of them."""
+
+
+class Counters(Protocol):
+    """Counters by name: an int or None each (`Progress`), or a nullable column each (a DataFrame)."""
+
+    def __getitem__(self, name: str, /) -> Counter:
+        """The counter of that name."""
+        ...
+
+
 class StopRule:
     """A predicate over counters: `max_steps(20) | tool_budget(50)`. Combine with `|` and `&`; do not subclass.
 
@@ -62,7 +73,7 @@ class StopRule:
 
     Example:
         >>> import boolab as bl
-        >>> from boolab.limits.counters import Progress
+        >>> from boolab.limits.ladder import Progress
         >>> rule = bl.max_steps(20) | bl.tool_budget(50)
         >>> rule.verdict(Progress(steps=4, tool_calls=50)).reason
         'tool_budget'

@@ -122,6 +122,12 @@ BUDGETS: Final[Mapping[str, str]] = MappingProxyType({limit.name: limit.budget f
 LIMIT_OF_REASON: Final[Mapping[str, str]] = MappingProxyType({limit.reason: limit.name for limit in _TABLE})
 """By stop reason, the limit that stops so."""
 
+COUNTERS: Final = ("steps", "tool_calls", "input_tokens", "output_tokens", "tokens", "cost", "elapsed")
+"""What rules read at a boundary, beside the counts of detectors."""
+
+RESPONSE_COUNTERS: Final = ("responses", "tool_steps", "supersteps")
+"""Those that exist at a response alone: see `boolab.limits.ladder.projected`."""
+
 
 MeasureName: TypeAlias = Literal["steps", "tool_calls", "tokens", "cost"]
 MeasureColumn: TypeAlias = Literal["steps", "tool_calls", "tokens", "cost_usd"]

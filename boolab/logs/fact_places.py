@@ -15,7 +15,7 @@ from boolab.core.endings import FINISH_REASONS
 from boolab.core.messages import Input, Message, Reasoning, Role, Sentinel, StepStart, Text
 from boolab.core.run import Compacted, Run, Score, WrapUp
 from boolab.core.types import IDENTITIES, Response, Step, Stop, StopReason, ToolCall, ToolResult, Usage
-from boolab.limits.counters import COUNTERS, RESPONSE_COUNTERS
+from boolab.limits.table import COUNTERS, RESPONSE_COUNTERS
 
 RULES: Final[Mapping[str, str]] = {
     "agent": "a name of letters, digits, `_` and `-`, or such a name and a number; else a placeholder",

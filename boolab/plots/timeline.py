@@ -21,7 +21,7 @@ from boolab.errors import SettingError
 from boolab.frames.runs import as_runs
 from boolab.frames.tables import boundaries_df, calls_df, steps_df
 from boolab.limits.catalog import doom_loop
-from boolab.limits.counters import COUNTERS
+from boolab.limits.table import COUNTERS
 from boolab.plots import style
 from boolab.plots._frames import missing
 from boolab.plots.bars import ends, outcomes_of

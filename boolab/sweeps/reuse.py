@@ -19,9 +19,8 @@ from typing import Final
 from boolab.core.run import Run
 from boolab.errors import BoolabError, UnknownCounter
 from boolab.harnesses.policy import Policy
-from boolab.limits.counters import Progress
 from boolab.limits.detector import Detector
-from boolab.limits.ladder import LadderState
+from boolab.limits.ladder import LadderState, Progress
 from boolab.limits.stop import Threshold
 from boolab.limits.table import AGENT_LIMITS
 from boolab.runtime.engine.loop import as_success

@@ -25,9 +25,9 @@ from boolab.frames.dtypes import cells, text
 from boolab.frames.recording import RUN_FIELDS
 from boolab.frames.runs import Runs, as_runs, handles_unknown_arguments, turns_of, with_equal_arguments
 from boolab.frames.tables import setting_columns
-from boolab.limits.counters import response_counter
-from boolab.limits.detector import Detector, Watch
+from boolab.limits.detector import Detector
 from boolab.limits.detectors.streaks import RepeatStreak
+from boolab.limits.ladder import Watch
 from boolab.whatif.call_columns import CallColumns
 from boolab.whatif.detector_columns import counts_of, is_columnar
 from boolab.whatif.step_table import (
@@ -41,6 +41,7 @@ from boolab.whatif.step_table import (
     check_scope,
     first_of_spans,
     last_steps,
+    response_counter,
     scopes_of,
     spans_of,
 )

@@ -33,9 +33,8 @@ import pandas as pd
 from boolab.core.types import MICRO
 from boolab.errors import SettingError, UnknownCounter
 from boolab.frames.dtypes import Cells, text
-from boolab.limits.counters import COUNTERS
 from boolab.limits.stop import StopRule
-from boolab.limits.table import MEASURES
+from boolab.limits.table import COUNTERS, MEASURES
 from boolab.whatif.first_crossing import (
     ACTS,
     AT_RESPONSE,

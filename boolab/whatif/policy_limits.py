@@ -22,10 +22,10 @@ from boolab.frames.runs import has_boundary, turns_of
 from boolab.harnesses.groups import LimitCheck
 from boolab.harnesses.policy import Policy
 from boolab.limits.catalog import max_steps
-from boolab.limits.counters import response_counter
 from boolab.limits.ladder import LadderState
 from boolab.limits.stop import StopRule, Threshold
 from boolab.limits.table import BUDGETS, LIMITS
+from boolab.whatif.step_table import response_counter
 
 AXIS_OF: Final[Mapping[str, str]] = {LIMITS[name].reason: name for name in BUDGETS}
 """The axis of a grid for a policy's limit, where it has another name."""

@@ -16,9 +16,10 @@ from pydantic_core import from_json
 from boolab.core.types import IDENTITIES, REDACTED, Response, ToolCall, ToolResult
 from boolab.errors import SettingError
 from boolab.limits.call_identity import _NOT_PARSED, _parse_plain, arguments_hash, call_key
-from boolab.limits.detector import Detector, Watch
+from boolab.limits.detector import Detector
 from boolab.limits.detectors.cycles import cycle_period
 from boolab.limits.detectors.streaks import ErrorStreak, RepeatStreak
+from boolab.limits.ladder import Watch
 from tests.support.cases import cases
 
 

@@ -12,9 +12,9 @@ import boolab as bl
 from boolab.core.events import RECORDED_BY, compactions_of
 from boolab.core.run import Run
 from boolab.core.types import Event, Step, Stop, ToolCall, ToolResult
-from boolab.limits.detector import Watch
 from boolab.limits.detectors.context import CompactionThrash
 from boolab.limits.detectors.wrappers import Detections, PerMessage, Rearmed
+from boolab.limits.ladder import Watch
 from boolab.live.follow.rule_state import RuleState
 from boolab.whatif.from_runs import ledger_of
 from tests.runtime.engine.test_branch import branched

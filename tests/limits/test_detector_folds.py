@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from boolab.core.types import REDACTED, Response, ToolCall, ToolResult, Usage
-from boolab.limits.detector import Detector, Watch
+from boolab.limits.detector import Detector
 from boolab.limits.detectors.context import CompactionThrash, ContextGrowth
 from boolab.limits.detectors.cycles import Cycle
 from boolab.limits.detectors.openhands import ActionStreak
@@ -28,6 +28,7 @@ from boolab.limits.detectors.streaks import (
 from boolab.limits.detectors.text import RepeatedText
 from boolab.limits.detectors.windows import CallWindow, StepRepeats, ToolWindow
 from boolab.limits.detectors.wrappers import Detections, PerMessage, Rearmed
+from boolab.limits.ladder import Watch
 from tests.support.cases import cases
 
 

@@ -21,8 +21,7 @@ from boolab.limits.catalog import (
     max_tokens,
     tool_budget,
 )
-from boolab.limits.counters import Progress
-from boolab.limits.ladder import LadderState
+from boolab.limits.ladder import LadderState, Progress
 from boolab.limits.stop import MAX_DEPTH, StopRule
 
 

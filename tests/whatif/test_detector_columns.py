@@ -13,7 +13,7 @@ from boolab.core.run import Run
 from boolab.core.types import Step, Stop
 from boolab.frames.runs import with_equal_arguments
 from boolab.limits.call_identity import ObservedCall
-from boolab.limits.detector import Detector, Watch
+from boolab.limits.detector import Detector
 from boolab.limits.detectors.cycles import Cycle
 from boolab.limits.detectors.streaks import (
     ErrorStreak,
@@ -26,6 +26,7 @@ from boolab.limits.detectors.streaks import (
 from boolab.limits.detectors.text import TextContains
 from boolab.limits.detectors.windows import StepRepeats, ToolWindow
 from boolab.limits.detectors.wrappers import Detections, PerMessage, Rearmed
+from boolab.limits.ladder import Watch
 from boolab.whatif.detector_columns import is_columnar
 from boolab.whatif.from_runs import ledger_of
 from boolab.whatif.step_table import UNKNOWN

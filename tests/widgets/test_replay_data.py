@@ -14,7 +14,7 @@ from boolab.core.messages import Input, Message, Text
 from boolab.core.types import MICRO, REDACTED, Event, Stop, ToolResult
 from boolab.display.colours import TOOL_COLOURS
 from boolab.display.tool_kinds import KINDS, kind_of
-from boolab.limits.counters import COUNTERS
+from boolab.limits.table import COUNTERS
 from boolab.logs.facts import facts_of
 from boolab.widgets._base.run_texts import _parsed, label_of
 from boolab.widgets._base.standalone_html import packed

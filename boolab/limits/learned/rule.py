@@ -32,7 +32,7 @@ class LearnedRisk:
     Example:
         >>> import boolab as bl
         >>> from boolab.core.types import Response, ToolResult
-        >>> from boolab.limits.detector import Watch
+        >>> from boolab.limits.ladder import Watch
         >>> from boolab.limits.learned.models import LinearModel
         >>> risk = LearnedRisk(LinearModel(("calls_streak",), (2.0,), -2.0, (0.7,)))
         >>> watch, counts = Watch([risk]), {}

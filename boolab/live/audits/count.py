@@ -26,8 +26,7 @@ from boolab.frames.runs import known_sum, turns_of
 from boolab.harnesses.harness import Native
 from boolab.harnesses.policy import Policy
 from boolab.limits.catalog import error_streak
-from boolab.limits.counters import Progress
-from boolab.limits.ladder import LadderState
+from boolab.limits.ladder import LadderState, Progress
 from boolab.limits.stop import Threshold
 from boolab.limits.table import AGENT_LIMITS, LIMITS
 from boolab.logs.limit_answers import limit_answer

@@ -16,9 +16,8 @@ from boolab.core.events import compactions_of
 from boolab.core.run import Run
 from boolab.core.types import Step, Stop
 from boolab.frames.runs import has_boundary
-from boolab.limits.counters import Progress
 from boolab.limits.detectors.streaks import ErrorStreak, RepeatStreak
-from boolab.limits.ladder import LadderState
+from boolab.limits.ladder import LadderState, Progress
 from boolab.limits.stop import StopRule
 from boolab.logs.list_prices import prices_of
 

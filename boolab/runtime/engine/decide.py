@@ -14,9 +14,8 @@ from typing import Final
 from boolab.core.types import Response, Stop, ToolCall, ToolResult
 from boolab.errors import describe
 from boolab.limits.catalog import tool_budget
-from boolab.limits.counters import projected
 from boolab.limits.guard import Guard
-from boolab.limits.ladder import Reached
+from boolab.limits.ladder import Reached, projected
 from boolab.limits.stop import AnyOf, StopRule
 from boolab.limits.table import BUDGETS, LIMITS
 from boolab.runtime.engine.interventions import REMINDER

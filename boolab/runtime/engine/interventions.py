@@ -9,7 +9,7 @@ from typing import Final
 from boolab.core.context import Context
 from boolab.core.messages import Message
 from boolab.harnesses.policy import Policy
-from boolab.limits.counters import Progress
+from boolab.limits.ladder import Progress
 from boolab.limits.stop import StopRule
 from boolab.runtime.engine.record import from_user
 from boolab.runtime.models.base import NoteEvent

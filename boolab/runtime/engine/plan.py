@@ -25,12 +25,11 @@ from boolab.harnesses.policy import Policy, Setting
 from boolab.harnesses.presets import get_policy
 from boolab.io.checks import MAX_COUNT, is_whole, repr_of
 from boolab.limits.call_identity import identity_of
-from boolab.limits.counters import Counters
 from boolab.limits.detector import Detector
 from boolab.limits.detectors.streaks import RepeatStreak
 from boolab.limits.function_rule import AnyRule, as_rules, is_function
 from boolab.limits.guard import Guard
-from boolab.limits.stop import StopRule, Threshold
+from boolab.limits.stop import Counters, StopRule, Threshold
 from boolab.limits.table import AGENT_LIMITS
 from boolab.runtime.agents.agent import NO_AGENT, Agent, with_identity
 from boolab.runtime.engine.abort import Abort

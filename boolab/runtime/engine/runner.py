@@ -17,7 +17,7 @@ from boolab.core.surrogates import whole_message, whole_text
 from boolab.core.types import Step
 from boolab.errors import BoolabError, SettingError, forgot_await
 from boolab.harnesses.presets import get_policy
-from boolab.limits.counters import Progress
+from boolab.limits.ladder import Progress
 from boolab.runtime.agents.agent import Agent
 from boolab.runtime.engine.abort import Abort
 from boolab.runtime.engine.inbox import Inbox

@@ -32,8 +32,7 @@ from boolab.core.run import Run
 from boolab.core.text import flat
 from boolab.core.types import Event, Response, Step, Stop, StopReason, ToolResult, Usage
 from boolab.errors import INTERRUPTS, ModelError, UnknownCounter, WorldError, describe
-from boolab.limits.counters import Progress
-from boolab.limits.ladder import LadderState
+from boolab.limits.ladder import LadderState, Progress
 from boolab.runtime.engine.interventions import ShadowWatch, last_words
 from boolab.runtime.engine.plan import TurnPlan, folder_of
 from boolab.runtime.engine.record import TurnHistory, TurnRecord, log, log_dropped

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import boolab as bl
 from boolab.core.types import Response, ToolCall, ToolResult
-from boolab.limits.detector import Watch
+from boolab.limits.ladder import Watch
 from boolab.limits.learned.features import DEFAULT
 from boolab.limits.learned.models import BILLION, LinearModel, Tree, TreeModel, score_of
 from boolab.limits.learned.rule import LearnedRisk
