@@ -45,10 +45,7 @@ _Result = TypeVar("_Result")
 
 
 def values_of(text: str, number: Callable[[str], float] = int, minimum: int = 1) -> list[Any]:
-    """The values of an axis: `20`, `1:200`, `1:200:5`, `2,3,5`, `5,10,none`; None is off.
-
-    A range includes its end, if its steps reach it. Whole numbers are `minimum` or more, others above 0.
-    """
+    """The values of an axis: `20`, `1:200`, `1:200:5` (its end included), `2,3,5`, `5,10,none`; None is off."""
     values: dict[Any, None] = {}
     for part in text.split(","):
         for value in _part(part.strip().lower(), number):
@@ -163,10 +160,7 @@ def table_file(text: str) -> str:
 
 
 def place_to_write(text: str, *suffixes: str) -> Path:
-    """The path of a file that a command writes at its end, checked before it begins.
-
-    `suffixes`: the ends of names that are accepted; any without. Of a link it is the file that it leads to.
-    """
+    """The path of a file that a command writes at its end, or that a link there leads to, checked before it begins."""
     path = user_path(text)
     if suffixes and path.suffix.lower() not in suffixes:
         raise SettingError(f"{text}: expected a name that ends with {' or '.join(suffixes)}")
@@ -178,11 +172,7 @@ def place_to_write(text: str, *suffixes: str) -> Path:
 
 
 def page_to_write(text: str, *suffixes: str) -> Path:
-    """The same for what is no log: no log is replaced by it.
-
-    Raises:
-        SettingError: as `place_to_write`, or if the file is a log.
-    """
+    """The same for what is no log; a `SettingError` if the file is a log."""
     from boolab.logs.log_files import reader_for
     from boolab.logs.save import is_saved
 

@@ -85,8 +85,7 @@ def _exported_settings(args: argparse.Namespace) -> Export:
     for axis in LIMITS:
         option_values = getattr(args, axis)
         if option_values is not None and len(option_values) != 1:
-            msg = f"{option_of(axis)}: several values need LOGS to choose from; expected one value"
-            raise SettingError(msg)
+            raise SettingError(f"{option_of(axis)}: several values need LOGS to choose from; expected one value")
         values[axis] = option_values[0] if option_values else None
     if not any(value is not None for value in values.values()):
         msg = "there is nothing to export: give a limit such as --max-steps 56, or LOGS to recommend one from"

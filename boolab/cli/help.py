@@ -144,10 +144,7 @@ def meant(word: str, choices: Iterable[str]) -> str:
 
 
 def filled(text: str) -> str:
-    """A text without its common indentation, whose paragraphs fill the width.
-
-    A paragraph with an indented line, such as a list of examples, stays as it is.
-    """
+    """A text without its common indentation, whose paragraphs fill the width; one with an indented line stays."""
     paragraphs = textwrap.dedent(text).strip().split("\n\n")
     return "\n\n".join(
         paragraph

@@ -56,11 +56,7 @@ class Imported:
 def import_logs(
     logs: Iterable[tuple[FileRow, Sequence[Run]]], out: Path, contents: Contents = "everything"
 ) -> Imported:
-    """Write the runs of logs to a `.parquet`, `.jsonl` or `.jsonl.bz2` file while they are read.
-
-    The file itself is skipped, should it be an earlier import among the logs. A run whose id occurred before gets
-    another id. Without a single run the file is left as it is.
-    """
+    """Write the runs of logs to a `.parquet`, `.jsonl` or `.jsonl.bz2` file while they are read; without one, none."""
     account = Imported()
     start = time.perf_counter()
     output = out.resolve()
@@ -204,8 +200,7 @@ def run(args: argparse.Namespace) -> int:
     """Write the file, and print the account of it."""
     out = place_to_write(args.out)
     if out.exists() and any(user_path(log).is_file() and user_path(log).samefile(out) for log in args.logs):
-        msg = f"{args.out}: it is one of the logs, and would be replaced: name another file to write"
-        raise SettingError(msg)
+        raise SettingError(f"{args.out}: it is one of the logs, and would be replaced: name another file to write")
     # What is kept is what the logs have: a price is computed when the file is read.
     logs = each_log(args.logs, format=args.format, since=since_time(args), limit=args.limit, prices=False)
     with warnings.catch_warnings():

@@ -20,11 +20,7 @@ COPIES: Final = "boolab-notebooks"
 
 
 def notebooks_to_work_in(into: Path | None = None) -> Path:
-    """A folder with notebooks that can be changed: the checkout's, or copies of the installed ones.
-
-    Installed files are replaced by the next version, and may belong to another user, so they are copied to `into`, by
-    default `boolab-notebooks` in the current folder. An existing file stays as it is, so that no work in it is lost.
-    """
+    """A folder with notebooks that can be changed: the checkout's, or copies of those that are installed."""
     shipped = data_path("notebooks")
     if not is_installed():
         return shipped

@@ -80,10 +80,7 @@ def _run_command(words: Sequence[str]) -> int:
 
 
 def complete(line: str) -> None:
-    """Print what can follow the words of a command line, for the shell in which Tab was pressed, and end.
-
-    A shell asks only if its user turned that on; otherwise, or without the shell's variables, this does nothing.
-    """
+    """Print what can follow the words of a command line, if a shell in which Tab was pressed asks, and end."""
     import argcomplete
 
     from boolab.cli.help import add_completers

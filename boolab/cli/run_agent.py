@@ -116,11 +116,7 @@ async def _tick(view: View) -> None:
 
 
 def exit_code(run: Run) -> int:
-    """The exit code for the end of a run.
-
-    0 if it finished, 1 if it failed, 130 if it or its summary was interrupted, and 3 if it was stopped before it
-    finished: by a limit, or because it waits for an answer.
-    """
+    """0 if a run finished, 1 if it failed, 130 if it or its summary was interrupted, 3 if it was stopped or waits."""
     if not run.censored:
         return FINISHED
     if run.wrap_up is not None and run.wrap_up.fault == "aborted":
@@ -317,11 +313,7 @@ def _discard(record: Path) -> None:
 
 @contextmanager
 def _interrupts(loop: asyncio.AbstractEventLoop, abort: Abort, view: View, record: Path) -> Iterator[list[int]]:
-    """While in it, the first Ctrl-C or kill ends the run with its record; the second ends the process at once.
-
-    Yields:
-        The signals that came.
-    """
+    """While in it, the first Ctrl-C or kill ends the run with its record, the second the process; yields them."""
 
     def stop() -> None:
         view.interrupt()

@@ -253,10 +253,7 @@ class Transcript(View):
 def status_line(
     step: int, progress: Mapping[str, int | None], limits: Mapping[str, int], seconds: float, doing: str = ""
 ) -> str:
-    """The state of a run, against its limits.
-
-    `progress`: its counters; missing ones are 0, None is not known.
-    """
+    """The state of a run, against its limits; counters that are missing are 0, None is not known."""
     cost, tokens = progress.get("cost", 0), Usage(progress.get("input_tokens", 0), progress.get("output_tokens", 0))
     cost_text = ("$?" if cost is None else f"${cost / 1_000_000:.4f}") if cost != 0 or "cost" in limits else ""
     time_limit = f" of {duration(limits['elapsed'])}" if "elapsed" in limits else ""

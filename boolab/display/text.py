@@ -98,10 +98,7 @@ def columns_of(text: str) -> int:
 def aligned(
     rows: Iterable[Sequence[str]], *, left: Container[int] = (0,), widths: Sequence[int] | None = None
 ) -> list[str]:
-    """The rows of a table as lines: columns two spaces apart.
-
-    `left`: the columns that are aligned to the left; all others, which hold numbers, are aligned to the right.
-    """
+    """The rows of a table as lines, two spaces between columns; those that are not `left` are aligned to the right."""
     table = [list(row) for row in rows]
     if widths is None:
         widths = [max(map(columns_of, column)) for column in zip(*table, strict=True)]

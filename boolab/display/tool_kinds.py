@@ -55,11 +55,7 @@ _BREAKS: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9]+")
 
 
 def kind_of(tool: str, arguments: object = None) -> Kind:
-    """What a tool does: one of `KINDS`.
-
-    `tool`: its name in the log; the prefix of an MCP server (`mcp__server__`) is ignored. `arguments`: the parsed
-    arguments of the call: the `command` of some editors shows that they only read.
-    """
+    """What a tool does: one of `KINDS`. The `command` of some editors shows that they only read."""
     kind = _kind_of_name(tool)
     command = arguments.get("command") if isinstance(arguments, dict) else None
     return "read" if kind == "write" and command in ("view", "view_range") else kind

@@ -225,10 +225,7 @@ def _amounts(run: Run, amounts: Iterable[str]) -> list[int | None]:
 
 
 def with_equal_arguments(run: Run) -> Run | None:
-    """Make all calls equal of each tool that has a call without arguments on record.
-
-    Returns the run; None if the arguments of all its calls are on record.
-    """
+    """The run with equal calls of each tool that has one without arguments on record; None if there is none."""
     tools = {call.name for call in tool_calls(run) if call.arguments == REDACTED}
     return replace(run, steps=tuple(_equal_calls(step, tools) for step in run.steps)) if tools else None
 
@@ -247,11 +244,7 @@ def _equal_calls(step: Step, tools: set[str]) -> Step:
 
 
 def micro_cost(run: Run, steps: int | None = None) -> int | None:
-    """What a run cost in micro-dollars, its subagents included; of its first steps alone, if a number is given.
-
-    `steps`: how many of its steps count; by default all, and the requests outside of them. Returns None if it is not
-    known of each request.
-    """
+    """What a run, or its first steps, cost in micro-dollars, subagents included; None if that is not known."""
     if steps is not None:
         costs = [step.response.usage.cost for step in run.steps[:steps]]
         return None if None in costs else sum(cast("list[int]", costs))
@@ -260,18 +253,12 @@ def micro_cost(run: Run, steps: int | None = None) -> int | None:
 
 
 def own_cost(run: Run) -> int | None:
-    """What a run cost itself, in micro-dollars: a branch without the steps that it kept, which an earlier run paid for.
-
-    Returns None if it is not known of each request.
-    """
+    """What a run cost in micro-dollars, without the steps that a branch kept; None if that is not known."""
     return micro_cost(own_part(run))
 
 
 def own_part(run: Run) -> Run:
-    """What a run has that no earlier one has: a branch without the steps and the summaries that it kept.
-
-    A branch in a log has kept none: what it shares with the earlier run is in its prompt.
-    """
+    """What a run has that no earlier one has: a branch without the steps and the summaries that it kept."""
     branch_event = next((event for event in reversed(run.events) if event.kind == "branch"), None)
     if branch_event is None:
         return run

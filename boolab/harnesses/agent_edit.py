@@ -57,12 +57,7 @@ def read_agents(text: str) -> list[AgentText]:
 
 
 def set_field(text: str, index: int, field: str, value: Value, *, key: str | None = None) -> str:
-    """The text with another value for one field of one agent.
-
-    `index`: which of its agents, from 0. `field`: one of `FIELDS`, or another key, which is added at the end. Its key
-    in the file may be an alias (`maxSteps`), which stays. `value`: the value; "none" is no limit. For `tools` a list of
-    names. `key`: the key that a harness reads, where it reads no other (`maxTurns`).
-    """
+    """The text with another value for one field of an agent, also by an alias or as the `key` that a harness reads."""
     front = _Front(text, index)
     file_key = front.agent.key_of(field, key)
     if file_key is None:
@@ -88,10 +83,7 @@ def remove_field(text: str, index: int, field: str) -> str:
 
 
 def set_prompt(text: str, index: int, prompt: str) -> str:
-    """The text with another prompt for one agent; the blank lines around it stay. See `with_field`.
-
-    A prompt that would be read as something else, such as another agent, is an `AgentFileError`.
-    """
+    """The text with another prompt for one agent; an `AgentFileError` if it would be read as something else."""
     lines = _split_lines(text)
     part = _find_parts(lines)[index]
     body = "".join(lines[part.end + 1 : part.after])

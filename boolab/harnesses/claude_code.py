@@ -8,9 +8,8 @@ from itertools import chain
 from typing import Any, Final
 
 from boolab.harnesses.exports.export import limit_words, option_words
-from boolab.harnesses.exports.step_cap import step_cap
-from boolab.harnesses.exports.values import Change, Limits, Part, Sets, Target, agent_file, comment
-from boolab.harnesses.front_matter import yaml_text
+from boolab.harnesses.exports.step_cap import limited_steps
+from boolab.harnesses.exports.values import Change, Limits, Part, Sets, Target, agent_file, comment, subagent_part
 from boolab.harnesses.groups import About, Cap
 from boolab.harnesses.harness import STEPS, AgentFiles, ConfigFile, ConfigLimit, Harness, Native, number_of
 from boolab.harnesses.policy import Policy
@@ -30,31 +29,31 @@ _HOOK: Final = "counted at Claude Code's hooks, for each agent; the model gets a
 
 def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple[str, ...]]:
     """Flags for the main loop or the file of a subagent, and the hook."""
-    cap = None if limits.max_steps is None else step_cap(limits.max_steps, PRESET, limits.policy)
+    remarks: list[str] = []
+    cap = limited_steps(limits, PRESET, remarks)
     hooked = [name for name in HOOK_LIMITS if name in limits.given]
     all_hooked = ["max_steps", *hooked] if cap is not None and limits.agent is None else hooked
-    remarks = [*([cap.note] if cap is not None and cap.note else []), *_own_notes(limits, hooked)]
+    remarks += _own_notes(limits, hooked)
     comments = [*remarks, *notes]
     parts: list[Part] = []
+    flags: dict[str, str] = {}
     if cap is not None and limits.agent is not None:
-        parts.append(_agent_file(limits, cap.value, comments))
-    flags = [] if cap is None or limits.agent is not None else ["--max-turns", str(cap.value)]
-    flags += [] if limits.max_cost is None else ["--max-budget-usd", f"{limits.max_cost:.12g}"]
+        changes = [Change(("maxTurns",), cap)]
+        parts.append(subagent_part(".claude/agents", agent_file(limits), changes, comments, {"max_steps"}))
+    elif cap is not None:
+        flags["max_steps"] = f"--max-turns {cap}"
+    if limits.max_cost is not None:
+        flags["max_cost"] = f"--max-budget-usd {limits.max_cost:.12g}"
     if flags:
-        line = shlex.join(["claude", "-p", *flags, "PROMPT"])
+        line = f"claude -p {' '.join(flags.values())} PROMPT"
         place_text = "flags of claude -p; --max-turns holds for the main loop, not for its subagents."
-        sets = [
-            name
-            for name, is_set in (("max_steps", cap is not None and limits.agent is None), ("max_cost", limits.max_cost))
-            if is_set
-        ]
-        parts.append(_command(line, place_text, () if parts else comments, sets))
+        parts.append(_command(line, place_text, () if parts else comments, [*flags]))
     if all_hooked:
         place_text = (
             "a hook, which holds in all sessions, with and without -p, for each agent by itself; it shows the change "
             "of the settings first, and --shadow only logs what it would stop."
         )
-        values = {**limits.given, **({} if cap is None else {"max_steps": cap.value})}
+        values = {**limits.given, **({} if cap is None else {"max_steps": cap})}
         line = _hook(limits, {name: values[name] for name in all_hooked})
         parts.append(_command(line, place_text, () if parts else comments, all_hooked))
     if not parts:
@@ -82,19 +81,6 @@ def _own_notes(limits: Limits, hooked: Sequence[str]) -> Iterator[str]:
 
 def _command(line: str, place_text: str, notes: Sequence[str], sets: Sequence[str]) -> Part:
     return Part(language="shell", text=f"{comment('shell', notes)}{line}\n", how=place_text, sets=frozenset(sets))
-
-
-def _agent_file(limits: Limits, turns: int, notes: Sequence[str]) -> Part:
-    name = agent_file(limits)
-    lines = [f"name: {yaml_text(name)}", "description: Say here when it is to be used.", f"maxTurns: {turns}"]
-    return Part(
-        path=f".claude/agents/{name}.md",
-        language="markdown",
-        text="---\n" + "".join(f"{line}\n" for line in lines) + comment("markdown", notes) + "---\n",
-        how="the file of a subagent; its prompt goes below the second ---.",
-        sets=frozenset({"max_steps"}),
-        changes=(Change(("maxTurns",), turns),),
-    )
 
 
 def _hook(limits: Limits, values: Mapping[str, float]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from boolab.harnesses.exports.values import Change, JSONValue, Limits, Part, Sets, Target, comment
+from boolab.harnesses.exports.values import Change, JSONValue, Limits, Part, Sets, Target, comment, settings_part
 from boolab.harnesses.harness import ConfigFile, ConfigLimit, Harness, Native, is_amount
 from boolab.io.json_input import mapping
 
@@ -43,16 +43,8 @@ def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple
     text = comment("toml", [*remarks, *notes])
     if changes:
         text += f"[{'.'.join(TABLE)}]\n" + "".join(f"{path[-1]} = {_toml(value)}\n" for path, value in changes)
-    part = Part(
-        path=".codex/config.toml" if changes else None,
-        language="toml",
-        text=text,
-        how="the settings of the project, if Codex trusts it; those of the user are in ~/.codex/config.toml."
-        if changes
-        else "nothing of this can be set.",
-        sets=frozenset({"max_tokens"} if changes else ()),
-        changes=changes,
-    )
+    how = "the settings of the project, if Codex trusts it; those of the user are in ~/.codex/config.toml."
+    part = settings_part(".codex/config.toml", "toml", text, how, changes, {"max_tokens"} if changes else ())
     return (part,), tuple(remarks)
 
 

@@ -59,20 +59,17 @@ class Compaction:
             value = getattr(self, name)
             unset = value is None and name == "at_tokens"
             if not unset and (type(value) is not int or value < minimum):
-                msg = f"compaction: {name}={repr_of(value)}: expected an integer >= {minimum}"
-                raise SettingError(msg)
+                raise SettingError(f"compaction: {name}={repr_of(value)}: expected an integer >= {minimum}")
         share: object = self.small_share
         if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share < 1:
             msg = f"compaction: small_share={repr_of(share)}: expected a share of the window, from 0 to less than 1"
             raise SettingError(msg)
         prompt: object = self.prompt
         if not isinstance(prompt, str) or not prompt.strip():
-            msg = f"compaction: prompt={prompt!r}: expected a text that requests a summary"
-            raise SettingError(msg)
+            raise SettingError(f"compaction: prompt={prompt!r}: expected a text that requests a summary")
         summariser: object = self.by
         if summariser != "model" and not callable(summariser):
-            msg = f"compaction: by={self.by!r}: expected 'model', or a function from messages to a text"
-            raise SettingError(msg)
+            raise SettingError(f"compaction: by={self.by!r}: expected 'model', or a function from messages to a text")
 
     def limit(self, window: int | None) -> int | None:
         """The number of tokens above which the history is summarised.

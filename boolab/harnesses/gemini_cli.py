@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from boolab.harnesses.exports.step_cap import step_cap
-from boolab.harnesses.exports.values import Change, Limits, Part, Sets, Target, agent_file, comment, nest
-from boolab.harnesses.front_matter import yaml_text
+from boolab.harnesses.exports.step_cap import limited_steps, step_cap
+from boolab.harnesses.exports.values import Change, Limits, Part, Sets, Target, agent_file, json_part, subagent_part
 from boolab.harnesses.groups import About, Budgets, Cap, Detectors, Finish, LastStep
 from boolab.harnesses.harness import AgentFiles, ConfigFile, ConfigLimit, Harness, Native
 from boolab.harnesses.policy import Policy
@@ -36,10 +34,8 @@ def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple
     if limits.agent is not None:
         return _subagent(limits, notes, remarks)
     changes: list[Change] = []
-    if limits.max_steps is not None:
-        cap = step_cap(limits.max_steps, PRESET, limits.policy)
-        remarks += [cap.note] if cap.note else []
-        changes.append(Change(("model", "maxSessionTurns"), cap.value))
+    if (cap := limited_steps(limits, PRESET, remarks)) is not None:
+        changes.append(Change(("model", "maxSessionTurns"), cap))
         if limits.scope == "turn":
             remarks.append(
                 "maxSessionTurns counts requests through the whole session, not from each message of the user: with "
@@ -49,17 +45,7 @@ def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple
         changes.append(Change(("model", "disableLoopDetection"), value=False))
     if limits.max_time is not None:
         remarks.append("No time budget of a session can be set; the file of a subagent has timeout_mins.")
-    comments = [*remarks, *notes]
-    text = json.dumps(nest(changes), indent=2)
-    text = "{\n" + comment("jsonc", comments, "  ") + (text.removeprefix("{\n") if changes else "}") + "\n"
-    part = Part(
-        path=".gemini/settings.json" if changes else None,
-        language="jsonc",
-        text=text,
-        how="the settings of the project." if changes else "nothing of this can be set.",
-        sets=frozenset({"max_steps"} & limits.given.keys()),
-        changes=tuple(changes),
-    )
+    part = json_part(".gemini/settings.json", changes, [*remarks, *notes], limits.given.keys() & {"max_steps"})
     return (part,), tuple(remarks)
 
 
@@ -83,20 +69,8 @@ def _subagent(limits: Limits, notes: Sequence[str], remarks: list[str]) -> tuple
         changes.append(Change(("timeout_mins",), minutes))
         if minutes * 60 != limits.max_time:
             remarks.append(f"timeout_mins is in whole minutes: {limits.max_time:g} s are {minutes} here.")
-    comments = [*remarks, *notes]
-    lines = [f"name: {yaml_text(name)}", "description: Say here when it is to be used."]
-    lines += [f"{key}: {value}" for (key,), value in changes]
-    part = Part(
-        path=f".gemini/agents/{name}.md" if changes else None,
-        language="markdown",
-        text="---\n" + "".join(f"{line}\n" for line in lines) + comment("markdown", comments) + "---\n",
-        how="the file of a subagent; its prompt goes below the second ---."
-        if changes
-        else "nothing of this can be set.",
-        sets=frozenset({"max_steps", "max_time"} & limits.given.keys()),
-        changes=tuple(changes),
-    )
-    return (part,), tuple(remarks)
+    sets = limits.given.keys() & {"max_steps", "max_time"}
+    return (subagent_part(".gemini/agents", name, changes, [*remarks, *notes], sets),), tuple(remarks)
 
 
 def _max_turns(cap: int, limits: Limits) -> int:

@@ -142,8 +142,7 @@ class Continues(FieldGroup):
         for name, unset in (("message", True), ("unless", None)):
             value = getattr(self, name)
             if value is not unset and (self.by, self.counters) != ("loop", "kept"):
-                msg = f"Continues: {name}={str(value)!r} needs by='loop' and counters='kept'"
-                raise SettingError(msg)
+                raise SettingError(f"Continues: {name}={str(value)!r} needs by='loop' and counters='kept'")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,10 +202,7 @@ class Budgets(FieldGroup):
     on_unknown: Literal["error", "ignore"] = "ignore"
 
     def rules(self, name: str, check: LimitCheck) -> Iterator[StopRule]:
-        """The rule of the token or cost budget at one place; where it only may be `exceeded`, it stops above its value.
-
-        `name`: the stop reason.
-        """
+        """The rule of the token or cost budget at one place; one that may be `exceeded` only stops above its value."""
         condition = self.before if check == "boundary" else self.after
         if condition == "unchecked":
             return
@@ -399,5 +395,4 @@ GROUPS: Final[Mapping[str, type[FieldGroup]]] = {
 
 def _check_count(group: str, name: str, value: object, ending: str = "") -> None:
     if not is_whole(value) or value < 0:
-        msg = f"{group}: {name}={repr_of(value)}: expected an integer >= 0{ending}"
-        raise SettingError(msg)
+        raise SettingError(f"{group}: {name}={repr_of(value)}: expected an integer >= 0{ending}")

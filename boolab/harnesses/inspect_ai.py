@@ -6,14 +6,15 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-from boolab.harnesses.exports.python_code import spending_notes
-from boolab.harnesses.exports.step_cap import step_cap
+from boolab.harnesses.exports.python_code import python_part, spending_notes
+from boolab.harnesses.exports.step_cap import limited_steps
 from boolab.harnesses.exports.values import Limits, Part, Sets, Target, comment
 from boolab.harnesses.groups import About, Budgets, Cap, Detectors, Execution, Finish
 from boolab.harnesses.harness import STEPS, Harness, Native
 from boolab.harnesses.policy import Policy
 from boolab.limits.detectors.streaks import FinishStreak
 from boolab.limits.guard import Guard
+from boolab.limits.table import LIMITS
 
 _PRESET: Final = "inspect_react"
 _NO_LIMIT: Final = "Inspect has none; bl.Monitor in a solver of your own has it."
@@ -24,10 +25,8 @@ def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple
     """The arguments of `eval`, and the options of `inspect eval`."""
     remarks: list[str] = []
     values: dict[str, int | float] = {}
-    if limits.max_steps is not None:
-        cap = step_cap(limits.max_steps, _PRESET, limits.policy, "turns")
-        remarks += [cap.note] if cap.note else []
-        values["turn_limit"] = cap.value
+    if (cap := limited_steps(limits, _PRESET, remarks, "turns")) is not None:
+        values["turn_limit"] = cap
     if limits.max_tokens is not None:
         values["token_limit"] = limits.max_tokens
     if limits.max_cost is not None:
@@ -40,22 +39,14 @@ def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple
     if not values:
         text = comment("python", notes)
         return (Part(text=text, language="python", how="Inspect has no such limit."),), ()
-    arguments = "".join(f"    {name}={value},\n" for name, value in values.items())
+    arguments = [f"    {name}={value}," for name, value in values.items()]
     options = " ".join(f"--{name.replace('_', '-')} {value}" for name, value in values.items())
-    sets = frozenset({"max_steps", "max_tokens", "max_cost", "max_time"} & limits.given.keys())
-    parts = (
-        Part(
-            text=f"{comment('python', (*remarks, *notes))}import inspect_ai\n\n"
-            f"logs = inspect_ai.eval(\n    task,\n    model=model,\n{arguments})\n",
-            language="python",
-            how="where the task is evaluated; `task` and `model` are yours.",
-            sets=sets,
-        ),
-        Part(
-            text=f"inspect eval task.py {options}\n", language="shell", how="the same on the command line.", sets=sets
-        ),
-    )
-    return parts, tuple(remarks)
+    code = ["import inspect_ai", "", "logs = inspect_ai.eval(", "    task,", "    model=model,", *arguments, ")"]
+    names, how = LIMITS.keys() - _TARGET.lacks, "where the task is evaluated; `task` and `model` are yours."
+    part = python_part(limits, names, code, [*remarks, *notes], how)
+    command = f"inspect eval task.py {options}\n"
+    same = Part(text=command, language="shell", how="the same on the command line.", sets=part.sets)
+    return (part, same), tuple(remarks)
 
 
 _TARGET: Final = Target(

@@ -5,9 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from boolab.harnesses.exports.python_code import monitor_notes, monitor_rows, options_code, rule_lines, spending_notes
-from boolab.harnesses.exports.step_cap import step_cap
-from boolab.harnesses.exports.values import Limits, Part, Sets, Target, comment
+from boolab.harnesses.exports.python_code import (
+    monitor_notes,
+    monitor_rows,
+    options_code,
+    python_part,
+    rule_lines,
+    spending_notes,
+)
+from boolab.harnesses.exports.step_cap import limited_steps
+from boolab.harnesses.exports.values import Limits, Part, Sets, Target
 from boolab.harnesses.groups import About, Budgets, Cap, Execution, Inputs, WrapUp
 from boolab.harnesses.harness import STEPS, Harness
 from boolab.harnesses.policy import Policy
@@ -23,11 +30,9 @@ def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple
     argument = "thread_limit" if limits.scope == "run" else "run_limit"
     remarks: list[str] = []
     classes, entries = [], []
-    if limits.max_steps is not None:
-        cap = step_cap(limits.max_steps, _PRESET, limits.policy, "model calls")
-        remarks += [cap.note] if cap.note else []
+    if (cap := limited_steps(limits, _PRESET, remarks, "model calls")) is not None:
         classes.append("ModelCallLimitMiddleware")
-        entries.append(f'ModelCallLimitMiddleware({argument}={cap.value}, exit_behavior="end")')
+        entries.append(f'ModelCallLimitMiddleware({argument}={cap}, exit_behavior="end")')
     if limits.tool_budget is not None:
         classes.append("ToolCallLimitMiddleware")
         entries.append(f'ToolCallLimitMiddleware({argument}={limits.tool_budget}, exit_behavior="end")')
@@ -56,13 +61,8 @@ def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple
         "    ],",
         ")",
     ]
-    part = Part(
-        text=comment("python", (*remarks, *notes)) + "\n".join(lines) + "\n",
-        language="python",
-        how="where the agent is made; `model` and `tools` are yours.",
-        sets=frozenset({"max_steps", "tool_budget", *_MONITORED} & limits.given.keys()),
-    )
-    return (part,), tuple(remarks)
+    names, how = {"max_steps", "tool_budget", *_MONITORED}, "where the agent is made; `model` and `tools` are yours."
+    return (python_part(limits, names, lines, [*remarks, *notes], how),), tuple(remarks)
 
 
 _TARGET: Final = Target(

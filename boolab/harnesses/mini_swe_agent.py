@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from boolab.harnesses.exports.step_cap import step_cap
+from boolab.harnesses.exports.step_cap import limited_steps
 from boolab.harnesses.exports.values import Limits, Part, Sets, Target, comment
 from boolab.harnesses.groups import About, Budgets, Cap, Detectors, Execution, Finish, Inputs
 from boolab.harnesses.harness import STEPS, ConfigFile, ConfigLimit, Harness, Native
@@ -25,10 +25,8 @@ def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple
     """A configuration file that is merged into the package's own."""
     remarks: list[str] = []
     values: dict[str, int | float] = {}
-    if limits.max_steps is not None:
-        cap = step_cap(limits.max_steps, _PRESET, limits.policy, "model calls")
-        remarks += [cap.note] if cap.note else []
-        values["step_limit"] = cap.value
+    if (cap := limited_steps(limits, _PRESET, remarks, "model calls")) is not None:
+        values["step_limit"] = cap
     if limits.max_cost is not None:
         values["cost_limit"] = limits.max_cost
     else:

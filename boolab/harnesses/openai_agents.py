@@ -5,9 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from boolab.harnesses.exports.python_code import default_note, monitor_notes, monitor_rows, options_code, rule_lines
-from boolab.harnesses.exports.step_cap import step_cap
-from boolab.harnesses.exports.values import Limits, Part, Sets, Target, comment
+from boolab.harnesses.exports.python_code import (
+    default_note,
+    monitor_notes,
+    monitor_rows,
+    options_code,
+    python_part,
+    rule_lines,
+)
+from boolab.harnesses.exports.step_cap import limited_steps
+from boolab.harnesses.exports.values import Limits, Part, Sets, Target
 from boolab.harnesses.groups import About, Cap, Execution, Inputs
 from boolab.harnesses.harness import STEPS, Harness
 from boolab.harnesses.policy import Policy
@@ -21,10 +28,8 @@ def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple
     rule = rule_lines(limits, _MONITORED)
     remarks = [*default_note(limits, _PRESET, "max_turns=None lifts it")]
     arguments = ["agent", "prompt"]
-    if limits.max_steps is not None:
-        cap = step_cap(limits.max_steps, _PRESET, limits.policy, "turns")
-        remarks += [cap.note] if cap.note else []
-        arguments.append(f"max_turns={cap.value}")
+    if (cap := limited_steps(limits, _PRESET, remarks, "turns")) is not None:
+        arguments.append(f"max_turns={cap}")
     if rule:
         arguments.append(f"hooks=hooks(rule{options_code(limits)})")
     remarks += monitor_notes(limits, _MONITORED, "The SDK")
@@ -38,13 +43,8 @@ def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple
         *(f"    {argument}," for argument in arguments),
         ")",
     ]
-    part = Part(
-        text=comment("python", (*remarks, *notes)) + "\n".join(lines) + "\n",
-        language="python",
-        how="where the agent is run; `agent` and `prompt` are yours, and `await Runner.run` takes the same.",
-        sets=frozenset({"max_steps", *_MONITORED} & limits.given.keys()),
-    )
-    return (part,), tuple(remarks)
+    how = "where the agent is run; `agent` and `prompt` are yours, and `await Runner.run` takes the same."
+    return (python_part(limits, {"max_steps", *_MONITORED}, lines, [*remarks, *notes], how),), tuple(remarks)
 
 
 _TARGET: Final = Target(

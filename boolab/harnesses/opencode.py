@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from boolab.harnesses.compaction import Compaction
-from boolab.harnesses.exports.step_cap import step_cap
-from boolab.harnesses.exports.values import Change, JSONValue, Limits, Part, Sets, Target, comment, nest
+from boolab.harnesses.exports.step_cap import limited_steps
+from boolab.harnesses.exports.values import Change, Limits, Part, Sets, Target, json_part
 from boolab.harnesses.groups import About, Cap, Detectors, Finish, Inputs, LastStep, WrapUp
 from boolab.harnesses.harness import STEPS, AgentFiles, ConfigFile, ConfigLimit, Harness
 from boolab.harnesses.policy import Policy
@@ -33,11 +32,9 @@ def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple
     remarks: list[str] = []
     changes: list[Change] = []
     agent = limits.agent or "build"
-    if limits.max_steps is not None:
-        cap = step_cap(limits.max_steps, PRESET, limits.policy)
-        remarks += [cap.note] if cap.note else []
+    if (cap := limited_steps(limits, PRESET, remarks)) is not None:
         remarks.append(_SOFT)
-        changes.append(Change(("agent", agent, "steps"), cap.value))
+        changes.append(Change(("agent", agent, "steps"), cap))
         if limits.agent is None:
             remarks.append('The limit is that of one agent, here "build", which answers unless another is chosen.')
         if limits.scope == "run":
@@ -47,17 +44,8 @@ def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple
         changes.append(Change(("permission", "doom_loop"), value))
         effect = '"deny" refuses the call' if value == "deny" else '"ask" asks before it continues'
         remarks.append(f"{effect}, at opencode's own threshold.")
-    comments = [*remarks, *notes]
-    body: dict[str, JSONValue] = {"$schema": "https://opencode.ai/config.json", **nest(changes)}
-    text = json.dumps(body, indent=2, ensure_ascii=False)
-    part = Part(
-        path="opencode.json" if changes else None,
-        language="jsonc",
-        text="{\n" + comment("jsonc", comments, "  ") + text.removeprefix("{\n") + "\n",
-        how="the settings of the project." if changes else "nothing of this can be set.",
-        sets=frozenset({"max_steps"} & limits.given.keys()),
-        changes=tuple(changes),
-    )
+    schema = {"$schema": "https://opencode.ai/config.json"}
+    part = json_part("opencode.json", changes, [*remarks, *notes], limits.given.keys() & {"max_steps"}, **schema)
     return (part,), tuple(remarks)
 
 

@@ -132,14 +132,12 @@ class Policy(Displayable):
             raise SettingError(msg)
         for name, kind in GROUPS.items():
             if not isinstance(getattr(self, name), kind):
-                msg = f"policy {self.name}: {name}={getattr(self, name)!r}: expected {kind.__name__}(...)"
-                raise SettingError(msg)
+                raise SettingError(f"policy {self.name}: {name}={getattr(self, name)!r}: expected {kind.__name__}(...)")
         if "max_steps" not in self.order:
             for path, unset in (("last_step.action", "tools"), ("continues.times", 0), ("last_step.reminder", "none")):
                 value = self.value(path)
                 if value not in (unset, None):
-                    msg = f"policy {self.name}: {path}={repr_of(value)} needs 'max_steps' in order"
-                    raise SettingError(msg)
+                    raise SettingError(f"policy {self.name}: {path}={repr_of(value)} needs 'max_steps' in order")
         _check_continues(self)
         if self.finish.batch == "until" and self.execution.calls == "parallel":
             msg = f"policy {self.name}: finish.batch='until' needs calls in sequence: execution.calls='parallel'"

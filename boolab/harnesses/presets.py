@@ -170,6 +170,5 @@ def dynamic_turns(n: int, extend: int, *, unless: StopRule | None = None, remind
 
 def _positive(function: str, n: object) -> int:
     if not is_whole(n) or n < 1:
-        msg = f"{function}: {repr_of(n)} is not accepted; expected an integer >= 1"
-        raise SettingError(msg)
+        raise SettingError(f"{function}: {repr_of(n)} is not accepted; expected an integer >= 1")
     return n

@@ -5,15 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from boolab.harnesses.exports.python_code import default_note, monitor_notes, monitor_rows, rule_lines, spending_notes
-from boolab.harnesses.exports.step_cap import step_cap
-from boolab.harnesses.exports.values import Limits, Part, Sets, Target, comment
+from boolab.harnesses.exports.python_code import (
+    default_note,
+    monitor_notes,
+    monitor_rows,
+    python_part,
+    rule_lines,
+    spending_notes,
+)
+from boolab.harnesses.exports.step_cap import limited_steps
+from boolab.harnesses.exports.values import Limits, Part, Sets, Target
 from boolab.harnesses.groups import About, Budgets, Cap, Detectors, Execution, Finish, Inputs
 from boolab.harnesses.harness import STEPS, Harness, Native
 from boolab.harnesses.policy import Policy
 from boolab.limits.detectors.streaks import IdleStreak, ToolErrors
 from boolab.limits.detectors.wrappers import Detections
 from boolab.limits.guard import Guard
+from boolab.limits.table import LIMITS
 
 _MONITORED: Final = ("doom_loop", "error_streak", "max_time")
 _PRESET: Final = "pydantic_ai"
@@ -25,10 +33,8 @@ def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple
     rule = rule_lines(limits, _MONITORED)
     remarks: list[str] = []
     arguments = []
-    if limits.max_steps is not None:
-        cap = step_cap(limits.max_steps, _PRESET, limits.policy, "requests")
-        remarks += [cap.note] if cap.note else []
-        arguments.append(f"request_limit={cap.value}")
+    if (cap := limited_steps(limits, _PRESET, remarks, "requests")) is not None:
+        arguments.append(f"request_limit={cap}")
     if limits.tool_budget is not None:
         arguments.append(f"tool_calls_limit={limits.tool_budget}")
         remarks.append("Only successful calls count towards tool_calls_limit: not those that raise ModelRetry.")
@@ -50,13 +56,8 @@ def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple
         code += ["limits = UsageLimits(", *(f"    {argument}," for argument in arguments), ")"]
     code.append(f"result = agent.run_sync(prompt{', usage_limits=limits' if arguments else ''})")
     names = "`model`, `tools` and `prompt`" if rule else "`agent` and `prompt`"
-    part = Part(
-        text=comment("python", (*remarks, *notes)) + "\n".join([*imports, "", *code]) + "\n",
-        language="python",
-        how=f"where the agent is run; {names} are yours, and `await agent.run` takes the same.",
-        sets=frozenset({"max_steps", "tool_budget", "max_tokens", "max_cost", *_MONITORED} & limits.given.keys()),
-    )
-    return (part,), tuple(remarks)
+    how = f"where the agent is run; {names} are yours, and `await agent.run` takes the same."
+    return (python_part(limits, LIMITS, [*imports, "", *code], [*remarks, *notes], how),), tuple(remarks)
 
 
 _TARGET: Final = Target(

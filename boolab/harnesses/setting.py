@@ -88,10 +88,7 @@ def as_code(setting: Setting, policy: str | Policy | None = None) -> str:
 
 
 def as_front_matter(setting: Setting, policy: str | Policy | None = None, notes: Sequence[str] = ()) -> str:
-    """A setting as the front matter of an agent file, which `load_agents` reads, with `notes` as comments.
-
-    Further comments name what an agent file cannot express, so that its runs differ from the numbers of the setting.
-    """
+    """A setting as front matter that `load_agents` reads, with comments on what that cannot express."""
     base, is_preset = _preset_of(policy)
     identity, exempt = _agent_identity(setting.identity)
     lines = ["---", f"name: {yaml_text(_name(setting))}", *(f"# {line}" for line in notes)]

@@ -5,9 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from boolab.harnesses.exports.python_code import default_note, monitor_notes, monitor_rows, options_code, rule_lines
-from boolab.harnesses.exports.step_cap import step_cap
-from boolab.harnesses.exports.values import Limits, Part, Sets, Target, comment
+from boolab.harnesses.exports.python_code import (
+    default_note,
+    monitor_notes,
+    monitor_rows,
+    options_code,
+    python_part,
+    rule_lines,
+)
+from boolab.harnesses.exports.step_cap import limited_steps
+from boolab.harnesses.exports.values import Limits, Part, Sets, Target
 from boolab.harnesses.groups import About, Cap, Finish, Inputs, WrapUp
 from boolab.harnesses.harness import Harness
 from boolab.harnesses.policy import Policy
@@ -21,11 +28,9 @@ def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple
     rule = rule_lines(limits, _MONITORED)
     remarks = [*default_note(limits, _PRESET, "a larger max_steps raises it")]
     arguments = ["tools=tools", "model=model"]
-    if limits.max_steps is not None:
-        cap = step_cap(limits.max_steps, _PRESET, limits.policy, "steps")
-        remarks += [cap.note] if cap.note else []
+    if (cap := limited_steps(limits, _PRESET, remarks, "steps")) is not None:
         remarks.append("After the cap one more request asks for a summary, without tools, and its text is the answer.")
-        arguments.append(f"max_steps={cap.value}")
+        arguments.append(f"max_steps={cap}")
     if rule:
         arguments.append(f"step_callbacks=[callback(rule{options_code(limits)})]")
     remarks += monitor_notes(limits, _MONITORED, "smolagents")
@@ -38,13 +43,8 @@ def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple
         *(f"    {argument}," for argument in arguments),
         ")",
     ]
-    part = Part(
-        text=comment("python", (*remarks, *notes)) + "\n".join(lines) + "\n",
-        language="python",
-        how="where the agent is made; `tools` and `model` are yours, and a CodeAgent takes the same.",
-        sets=frozenset({"max_steps", *_MONITORED} & limits.given.keys()),
-    )
-    return (part,), tuple(remarks)
+    how = "where the agent is made; `tools` and `model` are yours, and a CodeAgent takes the same."
+    return (python_part(limits, {"max_steps", *_MONITORED}, lines, [*remarks, *notes], how),), tuple(remarks)
 
 
 _TARGET: Final = Target(

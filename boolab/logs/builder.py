@@ -110,11 +110,7 @@ class RunBuilder:
                 self._origin[name] = word
 
     def add_message(self, role: Role, content: str, *, opens_turn: bool, time: int | None = None) -> None:
-        """Add a message that is neither a response nor a result.
-
-        It opens a turn if the user wrote it: reminders, notices and summaries open none. One that was added already,
-        with the same text at the same time, is a copy.
-        """
+        """Add a message that is no response or result, unless it is a copy; one of the user opens a turn."""
         copied = False
         if time is None:
             self._last_said = None
@@ -134,10 +130,7 @@ class RunBuilder:
             self._prompt.append(message)
 
     def _repeats(self, role: Role, content: str, time: int) -> tuple[bool, bool]:
-        """Whether a message is there twice in a row; and whether it was there before, and the log goes back to it.
-
-        The latter is a copy if the response to it is one.
-        """
+        """Whether a message is there twice in a row; and whether it was there before, and the log goes back to it."""
         digest = hash((time, role, content))
         is_repeat = digest == self._last_said and time % 1000 > 0
         copied = digest in self._said and self._goes_back(time)
@@ -233,10 +226,7 @@ class RunBuilder:
         duration_ms: int | None = None,
         rejected: bool = False,
     ) -> bool:
-        """Add the result of the call with this id. False, and damage, if there is no such call so far.
-
-        `rejected` is whether the log marks the call as one that was not executed; the words of a harness say it too.
-        """
+        """Add the result of the call with this id; False, and damage, if there is no such call so far."""
         open_call = self._open_calls.take(call_id, content)
         if open_call is None:
 
@@ -313,10 +303,7 @@ class RunBuilder:
         self.add_step_event(step, "subagent", time, run_id=run_id, agent=agent, reason=None, call_id=call_id)
 
     def stop_reason(self) -> StopReason:
-        """`finished` if the last response has no error and no calls, or one that ends a run; else `aborted`.
-
-        A run of a truncated file is `aborted` too.
-        """
+        """`finished` if the last response has no error and no calls, or one that ends a run; else `aborted`."""
         self._drop_copies()
         return self._stop_reason()
 

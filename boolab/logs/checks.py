@@ -74,10 +74,7 @@ class Totals:
     def check(
         self, run_id: str, steps: Sequence[Step], of_steps: Sequence[Mapping[tuple[str, str], int]] = ()
     ) -> list[Inconsistency]:
-        """The figures that differ from those of the steps. Where one cannot be counted, nothing differs.
-
-        `of_steps` are the figures that the log states for each step, by place and name: their sums are compared.
-        """
+        """The figures that differ from those of the steps; the sums of `of_steps` are compared too."""
         for key in dict.fromkeys(key for stated in of_steps for key in stated):
             pairs = [
                 (stated[key], part)

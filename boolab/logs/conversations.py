@@ -30,11 +30,7 @@ _ID_BYTES: Final = 6
 
 
 def read_conversations(values: Sequence[object], warn: Warn, name: str | None = None) -> list[Run]:
-    """The runs of conversations in memory, in their order.
-
-    `name`: the format, `openai_chat` or `anthropic_messages`; by default it is detected for each. Returns the runs.
-    Their ids are those beside the messages, else digests of the conversations.
-    """
+    """The runs of conversations in memory, in their order; their ids are on record, or digests."""
     if name is not None and name not in _FORMATS.values():
         formats = " and ".join(dict.fromkeys(_FORMATS.values()))
         raise SettingError(f"format={name!r}: messages in memory are of {formats}")

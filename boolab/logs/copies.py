@@ -110,10 +110,7 @@ class _Known:
         return all(fact in (None, "") or theirs in (None, "") or fact == theirs for fact, theirs in pairs)
 
     def likeness(self, key: int, step: int) -> object:
-        """What runs have alike that are the same to any other one, but to one with an id of theirs.
-
-        `key` and `step`: the key by which the other one is sought, and the step that has it.
-        """
+        """What runs have alike that are the same to any other one, but to one with an id of theirs."""
         names = (("run", self.run_id), ("log", self.log_id), ("log", self.lineage))
         if (not step and key in map(hash, names)) or self.marks.texts:  # with such texts, their files are compared
             return self.number, step
@@ -137,10 +134,7 @@ class _Known:
 
 
 def _leave_out_subagents_of_conversions(entries: Sequence[_Known]) -> None:
-    """Leave out subagents of a conversion that is a copy, where the harness's own log has its subagents.
-
-    A conversion may put several subagents of a session into one, so that their steps cannot be compared.
-    """
+    """Leave out subagents of a conversion that is a copy: it may put several of a session into one."""
     natives = [entry for entry in entries if entry.kind is _Kind.NATIVE and entry.same_as is None]
     subagents = {entry.parent: entry for entry in natives if entry.parent is not None}
     copies = {

@@ -35,10 +35,7 @@ class Found(NamedTuple):
 def found_logs(
     home: str | Path | None = None, since: datetime | None = None, environ: Mapping[str, str] | None = None
 ) -> list[Found]:
-    """The logs of agent harnesses on this machine.
-
-    Returns one entry for each known harness, in the order of their names, also without any files.
-    """
+    """The logs of each known agent harness on this machine, also without any files."""
     folder = Path.home() if home is None else Path(home)
     variables = os.environ if environ is None else environ
     globs = all_places()
@@ -75,10 +72,7 @@ def _parts(name: str, patterns: Sequence[str]) -> Iterator[str]:
 
 
 def _stats(patterns: Iterable[str], unread: dict[str, str]) -> Iterator[os.stat_result]:
-    """Each file that matches a pattern, once, also if two patterns match it or a link leads to it.
-
-    `unread` receives what cannot be looked at.
-    """
+    """Each file that matches a pattern, once; `unread` receives what cannot be looked at."""
     inodes = set()
     for pattern in patterns:
         for path in matching(pattern, unread):

@@ -61,11 +61,7 @@ class Head:
 
     @cached_property
     def signs(self) -> set[str | bytes]:
-        """What readers can be ruled out by: see `boolab.logs.readers.SIGNS`.
-
-        The first four bytes, the suffix, and the keys of the objects at the top, in lists too, with their types; of one
-        document also the keys of the objects in it.
-        """
+        """What readers can be ruled out by: the first bytes, the suffix, and keys at the top with their types."""
         signs: set[str | bytes] = {self.data[:4], self.path.suffix}
         objects = [*self.values]
         if not self.values[1:]:

@@ -56,10 +56,7 @@ def fingerprint(run: Run, step: int | None = None) -> Fingerprint:
 
 
 def prints_of(run: Run) -> tuple[str, ...]:
-    """The fingerprints of all beginnings of a run: before its first step, then after each.
-
-    Those of facts were made before their texts were left out.
-    """
+    """The fingerprints of all beginnings of a run: before its first step, then after each."""
     has_prints = len(run.prints) == len(run.steps) + 1 and all(map(_PRINT.fullmatch, run.prints))
     return run.prints if has_prints else tuple(_chain(run))
 

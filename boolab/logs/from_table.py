@@ -184,8 +184,7 @@ def _read(path: Path) -> pd.DataFrame:
             separator = "\t" if ".tsv" in name else ","
             return pd.read_csv(file, sep=separator, dtype=str, encoding="utf-8-sig", compression=packed)
     except ImportError as error:
-        msg = f"reading Parquet needs pyarrow: {install('boolab[parquet]')}"
-        raise SettingError(msg) from error
+        raise SettingError(f"reading Parquet needs pyarrow: {install('boolab[parquet]')}") from error
     except RunFormatError:
         raise
     except Exception as error:

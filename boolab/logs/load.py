@@ -162,11 +162,9 @@ def _as_list(paths: object) -> list[object]:
     if isinstance(paths, str | Path | Mapping | Run):
         return [paths]
     if hasattr(paths, "columns"):
-        msg = f"a {type(paths).__name__} is a table and no log: bl.runs_from_table makes runs of it"
-        raise TypeError(msg)
+        raise TypeError(f"a {type(paths).__name__} is a table and no log: bl.runs_from_table makes runs of it")
     if isinstance(paths, bytes) or not isinstance(paths, Iterable):
-        msg = f"expected a path, paths or messages, not {type(paths).__name__}"
-        raise TypeError(msg)
+        raise TypeError(f"expected a path, paths or messages, not {type(paths).__name__}")
     return list(paths)
 
 
@@ -239,10 +237,7 @@ def _read(
     prices: bool,
     holds_runs: bool = False,
 ) -> Iterator[tuple[int, FileRow, list[Run]]]:
-    """The place of each file among those that were found, its row, and its runs without copies.
-
-    `holds_runs`: whether the caller keeps all runs in memory.
-    """
+    """The place of each file among those that were found, its row, and its runs without copies."""
     reader = choose_reader(format)
     if limit is not None:
         check_count(limit, "limit")
@@ -413,10 +408,7 @@ def _is_own(head: Head) -> bool:
 
 
 def _take(looked: _Looked, newer_formats: set[str], *, strict: bool) -> tuple[FileRow | None, list[Run]]:
-    """Read one file. A fault of it is raised if it is `strict`, else it is a warning. No row if it only goes with logs.
-
-    `newer_formats` are those of which a version newer than the tested one was named already.
-    """
+    """Read one file; a fault is raised if it is `strict`, else it is a warning. No row if it only goes with logs."""
     file = looked.file
     path, start = file.path, time.perf_counter()
     damage = Damage(path)

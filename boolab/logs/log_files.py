@@ -136,11 +136,7 @@ def _reader(name: str) -> Reader | None:
 
 
 def scope_of(source: str | None) -> SourceScope:
-    """`run` if the limits of a source's harness hold for the whole run, `turn` if they start anew in each turn.
-
-    `source`: the source of runs, as `Run.source` gives it; None if it is not known. Returns the scope; `DEFAULT_SCOPE`
-    for sources without a reader.
-    """
+    """`run` if the limits of a source's harness hold for the whole run, `turn` if they start anew in each turn."""
     reader = readers().get(source) if isinstance(source, str) else None
     return cast("SourceScope", getattr(reader, "SCOPE", DEFAULT_SCOPE))
 
@@ -152,18 +148,12 @@ def log_suffixes() -> tuple[str, ...]:
 
 
 def log_names(folder: Path, unread: dict[str, str]) -> Iterator[str]:
-    """The files of a folder, and of those in it, that may be logs that still grow, by their names.
-
-    `unread` receives the folders that are not searched, each with the reason.
-    """
+    """The files of a folder, and of those in it, that may still grow; `unread` gets what is not searched."""
     return (name for name in _walk_logs(folder, None, unread) if not is_packed(name))
 
 
 def reader_for(path: Path, format: str | Reader | None = None) -> Reader | None:
-    """The reader of a file by its content and its name, as for a file in a folder; None if none fits.
-
-    Returns the reader; None if no reader recognises the file, or it has no content yet.
-    """
+    """The reader of a file by its content and its name; None if none fits, or it has no content yet."""
     chosen_reader = choose_reader(format)
     try:
         return reader_of(LogFile(path, path.stat(), named=False, foldered=True), chosen_reader)[1]
@@ -180,8 +170,7 @@ def choose_reader(format: str | Reader | None) -> Reader | None:
     if isinstance(format, Reader):
         return format
     hint = near(format, readers(), "accepted", every=True)
-    msg = f"format {format!r} is not known{hint}, or a reader: an object with {_PARTS}"
-    raise SettingError(msg)
+    raise SettingError(f"format {format!r} is not known{hint}, or a reader: an object with {_PARTS}")
 
 
 class LogFile(NamedTuple):
@@ -198,10 +187,7 @@ class LogFile(NamedTuple):
 def find_files(
     paths: Sequence[str | Path], since: datetime | None, reader: Reader | None = None, *, near: bool
 ) -> list[LogFile]:
-    """The files to read, each once, in order; with `near` also those in folders that only look like logs.
-
-    In folders it finds files with the suffixes of this reader, by default of all.
-    """
+    """The files to read, each once, in order; with `near` also those in folders that only look like logs."""
     after = None if since is None else since.timestamp()
     files: list[LogFile] = []
     for item in paths:
@@ -243,10 +229,7 @@ def _real_paths() -> Callable[[Path], str]:
 
 
 def _matches(item: str | Path, reader: Reader | None, *, near: bool) -> Iterator[tuple[Path, bool, bool, str]]:
-    """The files of a path, a folder, a glob or the atlas: each with whether it was named itself, or is in a folder.
-
-    Folders that are not searched are among them, each with the reason.
-    """
+    """The files of a path, a folder, a glob or the atlas: each with whether it was named itself."""
     path = user_path(item)
     if path.is_dir():
         unread: dict[str, str] = {}
@@ -293,11 +276,7 @@ def all_places() -> Mapping[str, tuple[str, ...]]:
 
 
 def _walk_logs(folder: Path, reader: Reader | None, unread: dict[str, str], *, near: bool = False) -> Iterator[str]:
-    """The files of a folder, and of those in it, that may be logs by their names.
-
-    `unread` receives the folders that are not searched, each with the reason. A link to a folder that is searched
-    anyway is none of them.
-    """
+    """The files of a folder, and of those in it, that may be logs by name; `unread` gets what is not searched."""
     root = os.path.realpath(folder)
     suffixes = log_suffixes() if reader is None else tuple(reader.SUFFIXES)
     inner = [item.inner for item in (readers().values() if reader is None else [reader]) if hasattr(item, "inner")]

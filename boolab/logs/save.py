@@ -75,8 +75,7 @@ def save_runs(runs: Runs, path: str | Path, contents: Contents = "everything") -
     path = user_path(path)
     check_suffix(path)
     if contents not in get_args(Contents):
-        msg = f"contents={contents!r} is not known; accepted: {', '.join(get_args(Contents))}"
-        raise SettingError(msg)
+        raise SettingError(f"contents={contents!r} is not known; accepted: {', '.join(get_args(Contents))}")
     output_runs = each_run(runs)
     if contents == "facts":
         output_runs = facts_of(output_runs) if isinstance(output_runs, Iterator) else _Facts(output_runs)
@@ -109,8 +108,7 @@ def check_suffix(path: Path) -> None:
 def check_replaceable(path: Path) -> None:
     """Raise `SettingError` if a file is there that `save_runs` did not write: a log would be lost, and is no copy."""
     if path.exists() and not is_saved(path):
-        msg = f"{path}: boolab did not write this file, and it would be lost: name another file to write"
-        raise SettingError(msg)
+        raise SettingError(f"{path}: boolab did not write this file, and it would be lost: name another file to write")
 
 
 def is_saved(path: Path) -> bool:
@@ -158,8 +156,7 @@ def _write_table(runs: Iterable[Run], file: BinaryIO) -> None:
         import pyarrow as pa
         from pyarrow import parquet
     except ImportError as error:
-        msg = f"writing Parquet needs pyarrow: {install('boolab[parquet]')}"
-        raise SettingError(msg) from error
+        raise SettingError(f"writing Parquet needs pyarrow: {install('boolab[parquet]')}") from error
     from boolab.frames.recording import recorded_settings
 
     settings = recorded_settings(() if isinstance(runs, Iterator) else each_with_subagents(runs))

@@ -264,11 +264,7 @@ class OpenCalls:
             self._early.setdefault(call_id, []).append(_EarlyResult(content, apply, line))
 
     def take(self, call_id: str, content: str | None = None) -> tuple[StepBuilder, int] | None:
-        """The step and the position of the call that a result with this id answers; None if none does so far.
-
-        It is the first open call with this id in the latest step that has one. Where there is none, it is one that an
-        early result with another content answers: that one was of a call that is not in the log.
-        """
+        """The step and the position of the call that a result with this id answers; None if none does so far."""
         waiting = self._open.get(call_id)
         if not waiting:
             if call_id not in self._joined or self._is_copy(call_id, content):

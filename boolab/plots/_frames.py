@@ -105,10 +105,7 @@ def columns_of(names: str | Sequence[str]) -> list[str]:
 
 
 def frame_of(data: Finding | Data, make: Callable[[Any], Finding], columns: Sequence[str], maker: str) -> pd.DataFrame:
-    """The frame of a finding, or the frame that was given, or that of the finding which `make` makes of runs; checked.
-
-    `maker` is the name of the function whose frames have those columns.
-    """
+    """The frame of a finding, or that was given, or of the finding that `make` makes of runs; checked."""
     result = data if isinstance(data, pd.DataFrame) or hasattr(data, "frame") else make(data)
     frame = result if isinstance(result, pd.DataFrame) else getattr(result, "frame", None)
     if not isinstance(frame, pd.DataFrame):

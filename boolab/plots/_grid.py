@@ -67,10 +67,7 @@ class SuccessWords(NamedTuple):
 def grid_of(
     table: pd.DataFrame, axis_names: Sequence[str | None], columns: Sequence[str], fixed: Mapping[str, Any]
 ) -> Grid:
-    """The slice of an aggregate that varies only along `axis_names`; where that is None, along its first axis.
-
-    Other axes are at the value in `fixed`, else off, else at their loosest.
-    """
+    """The slice of an aggregate along `axis_names`, or its first axis; others are `fixed`, off or loosest."""
     axes = [name for name in LIMITS if name in table]
     for name in axis_names:
         if name is not None and name not in LIMITS and name not in table:
@@ -160,10 +157,7 @@ def setting(name: str, value: Cell) -> str:
 
 
 def point_of(recommended: Point | None, axes: Sequence[str], table: pd.DataFrame) -> dict[str, Any]:
-    """A recommended setting by axis; a plain number is one of the one axis that is drawn.
-
-    Values of axes that the table does not have are left out.
-    """
+    """A recommended setting by axis, without those that the table lacks; a number is one of the one axis drawn."""
     if recommended is None:
         return {}
     from_recommend = hasattr(recommended, "setting")

@@ -47,10 +47,7 @@ def stairs(x: npt.ArrayLike, y: npt.ArrayLike, end: float) -> tuple[npt.NDArray[
 
 
 def label_lines(ax: Axes, lines: Sequence[Line], mark: Line | None = None) -> None:
-    """Write each line's text beside it: clear of all lines and of one another, and nearest to its own line.
-
-    `mark` is a vertical line, whose text finds its place first and may have several rows.
-    """
+    """Write each line's text beside it, clear of all lines; `mark` is a vertical line, whose text comes first."""
     size = style.sizes(ax)
     halo = [withStroke(linewidth=2.5, foreground=style.ground(ax))]
     labels = _Labels(ax, [*([mark] if mark else []), *lines])

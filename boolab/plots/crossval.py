@@ -125,10 +125,7 @@ def _texts(rows: pd.DataFrame, *, small: bool) -> list[str]:
 
 
 def _room_for_text(ax: Axes, rows: pd.DataFrame, keep: float | None) -> float:
-    """An axis from below all points to 100%, and beyond it the room for the texts; where the axis begins.
-
-    A few long intervals go beyond it, so that they do not press all others together.
-    """
+    """An axis from below most points to 100%, and the room for the texts beyond; where the axis begins."""
     values = [*floats(rows["kept_share"]), *floats(rows["same_kept_share"]), keep or 1.0]
     lows = floats(rows["kept_low"])
     lowest = float(np.quantile(lows[~np.isnan(lows)], _CUT_SHARE)) if (~np.isnan(lows)).any() else 1.0

@@ -344,8 +344,7 @@ def _notes_of_panels(
 def _lines_beside(frames: Mapping[str, pd.DataFrame]) -> list[Line]:
     """The lines, each from no limit on, which saves nothing and keeps all."""
     if len(frames) > MAX_LINES:
-        msg = f"beside has {len(frames)} lines: expected {MAX_LINES} at most"
-        raise SettingError(msg)
+        raise SettingError(f"beside has {len(frames)} lines: expected {MAX_LINES} at most")
     lines = []
     for name, frame in frames.items():
         check_columns(frame, ("saved_share", "kept_share"), "crossval makes")

@@ -74,8 +74,7 @@ def theme(ground: Ground) -> Iterator[None]:
         SettingError: if there is no such ground.
     """
     if ground not in ("light", "dark", "transparent"):
-        msg = f"ground={ground!r}: expected light, dark or transparent"
-        raise SettingError(msg)
+        raise SettingError(f"ground={ground!r}: expected light, dark or transparent")
     colours = DARK if ground == "dark" else LIGHT
     background, ink = ("none", _MIDDLE) if ground == "transparent" else (colours["bg"], colours["ink"])
     names: tuple[Any, ...] = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color")

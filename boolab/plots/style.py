@@ -169,10 +169,7 @@ def axes_for(ax: Axes | None, height: float = 4.2) -> Axes:
 
 
 def rows_axes(ax: Axes | None, labels: Sequence[str], key: pd.Series[str], inches_per_row: float = 0.34) -> Axes:
-    """Axes with a row for each label, the first on top: `inches_per_row` inches high, where the figure is a new one.
-
-    Where rows are too low for a label each, only some are labelled. `key` holds the values that the key will show.
-    """
+    """Axes with a row for each label, the first on top; where rows are too low, only some are labelled."""
     ax = axes_for(ax, max(2.2, min(24.0, 1.4 + 0.04 * key.nunique() + inches_per_row * len(labels))))
     height = row_height(ax, len(labels))
     size = max(5.0, min(sizes(ax).text, height * 0.9))
@@ -396,10 +393,7 @@ def draw_panels(
     notes: Iterable[str],
     height: float = 1.7,
 ) -> Axes:
-    """A new figure with a panel for each group, all to one scale.
-
-    Returns the Axes of the first panel; `.figure` has them all.
-    """
+    """A new figure with a panel for each group, all to one scale; returns the first panel's Axes."""
     across = min(_ACROSS, len(parts))
     down = math.ceil(len(parts) / across)
     figure = new_figure(7.2, 1.1 + height * down, pad=0.06)

@@ -58,10 +58,7 @@ def new_figure(width: float, height: float, pad: float = 0.1) -> Figure:
 
 
 def themed(svg: str) -> str:
-    """An SVG for light and dark: each colour that differs becomes a variable, set by the reader's theme.
-
-    Matplotlib leaves out the fill of what is black; it is that of the whole.
-    """
+    """An SVG for light and dark: each colour that differs becomes a variable, set by the reader's theme."""
     names: dict[str, str] = {}
 
     def variable(match: re.Match[str]) -> str:

@@ -49,10 +49,7 @@ def caplab_frames(
     max_bytes: int | None = None,
     move: Callable[[], object] = lambda: None,
 ) -> list[Frame]:
-    """A page for each group, in their order, as many as fit.
-
-    `max_bytes`: so many bytes all pages together take at most, but for the first; None for no limit.
-    """
+    """A page for each group, in their order, as many as `max_bytes` hold, but at least one."""
     frames: list[Frame] = []
     size = 0
     for row, lab in labs_of(study, groups, transcripts=transcripts):

@@ -119,10 +119,7 @@ def best_at(curve: Curve, keep: float) -> tuple[Any, float] | None:
 
 
 def recommended_title(rows: Sequence[SummaryRow], unit: str, noun: str = "successes") -> str:
-    """What the recommended limits save and keep, as the table has it; "" where it has none.
-
-    Where all are better left off, that is of those.
-    """
+    """What the recommended limits save and keep, as the table has it; "" where it has none."""
     known_rows = [row for row in rows if row.recommended and row.is_on and row.saved_share is not None]
     title_rows = [row for row in known_rows if not row.is_poor] or known_rows
     if not title_rows:

@@ -90,10 +90,7 @@ def page_of(
     full: bool = False,
     progress: bool = False,
 ) -> str:
-    """The page.
-
-    `title`: the title of the page; by default its result.
-    """
+    """The page; its title is its result, if none is given."""
     return _Page(study, title, transcripts=transcripts, sources=sources, full=full).html(progress=progress)
 
 

@@ -36,10 +36,7 @@ class LimitRow(NamedTuple):
 
 
 def informative_rows(part: pd.DataFrame, axis: str, best: float | None) -> list[LimitRow]:
-    """A dozen informative rows of an axis, from tight to loose, off last.
-
-    `best`: the recommended value; None if there is none.
-    """
+    """A dozen informative rows of an axis, and that of the best value, from tight to loose, off last."""
     ordered = part.assign(_off=part[axis].isna()).sort_values(["_off", axis], kind="stable")
     rows = [_row(entry, axis) for entry in ordered.to_dict("records")]
     on_rows = [row for row in rows if row.value is not None]

@@ -39,10 +39,7 @@ NOTHING_READ: Final = Sources()
 
 
 def front_matter(study: Study, max_blocks: int | None = None) -> str:
-    """The front matter of an agent file with the recommended limits, or, without any, with what lost none.
-
-    Where groups have a setting of their own, there is one for each that has one, of at most so many.
-    """
+    """The front matter of an agent file with the recommended limits, or what lost none; one for each group."""
     rows = study.found.frame.to_dict("records")
     if len(rows) == 1 and not study.qualifies:
         tight = {axis: _tightest_value(study, axis) for axis in AGENT_LIMITS if axis in study.margins}

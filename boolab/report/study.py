@@ -322,10 +322,7 @@ class Study:
         return out
 
     def stopped(self, limits: Mapping[str, Any], key: str = "") -> list[Cut]:
-        """The units of a group that several limits together stop, successes first.
-
-        `key`: the group: see `key_of`; "" for all.
-        """
+        """The units of a group that several limits together stop, successes first; "" for all groups."""
         indices = [index for index in range(len(self.units)) if not key or self.unit_keys[index] == key]
         if not limits or not indices:
             return []

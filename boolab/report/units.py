@@ -89,8 +89,7 @@ def group_keys(runs: Sequence[Run], columns: Sequence[str]) -> list[str]:
     frame = runs_df(list(runs))
     for name in columns:
         if name not in frame:
-            msg = f"by={name!r}: there is no such column{near(name, [*frame.columns])}"
-            raise SettingError(msg)
+            raise SettingError(f"by={name!r}: there is no such column{near(name, [*frame.columns])}")
     return [key_of(row) for row in frame[list(columns)].itertuples(index=False, name=None)]
 
 

@@ -99,10 +99,7 @@ class Finding(Displayable):
 
 
 def table_of(frame: pd.DataFrame, *, full: bool = False) -> Table | None:
-    """A frame as a table, with a sentence on rows that are not shown; None if it has no row.
-
-    `full`: all rows and columns, however long and wide the table is.
-    """
+    """A frame as a table, whole if `full`, with a sentence on rows that are not shown; None if it has no row."""
     head = frame if full else frame.head(_ROWS)
     if head.empty:
         return None

@@ -105,8 +105,7 @@ def survival(
     """
     check_confidence(confidence)
     if of not in _LENGTHS:
-        msg = f"of={of!r}: expected one of {', '.join(_LENGTHS)}"
-        raise SettingError(msg)
+        raise SettingError(f"of={of!r}: expected one of {', '.join(_LENGTHS)}")
     keys = by_columns(by)
     column_names = [f"by_{key}" if key in _COLUMNS or key in _TABLE else key for key in keys]
     data = runs if isinstance(runs, pd.DataFrame) else as_runs(runs)

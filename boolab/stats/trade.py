@@ -119,10 +119,7 @@ class Trade:
 def trade_of(
     *, steps: int, saved_steps: int, successes: int, kept: int, cost: float | None, saved_cost: float | None
 ) -> dict[str, float | None]:
-    """The columns of `TRADE`, for one rule over some runs; None where they are not defined or not known.
-
-    `cost`: that of all runs, in any unit; None if it is not known for each.
-    """
+    """The columns of `TRADE`, for one rule over some runs; None where they are not defined or not known."""
     steps_each, saved_per_lost = _share(steps, successes), _share(saved_steps, successes - kept)
     # One division of whole numbers: it is below 1 exactly where the trade is poor.
     even = saved_steps * successes / ((successes - kept) * steps) if saved_per_lost is not None and steps_each else None

@@ -121,11 +121,9 @@ def _group_units(units: pd.DataFrame, table: pd.DataFrame, group_by: str | Seque
     units.insert([*units].index("task") + 1, "cluster", head["task"].mask(head["task"] == "", head["run_id"]))
     for position, name in enumerate(by_columns(group_by)):
         if name not in table:
-            msg = f"by={name!r}: there is no such column{near(name, [*table.columns], 'columns')}"
-            raise SettingError(msg)
+            raise SettingError(f"by={name!r}: there is no such column{near(name, [*table.columns], 'columns')}")
         if name in UNIT_COLUMNS and name not in _SHARED_COLUMNS:
-            msg = f"by={name!r}: this is known only after a run, so runs cannot be kept apart by it"
-            raise SettingError(msg)
+            raise SettingError(f"by={name!r}: this is known only after a run, so runs cannot be kept apart by it")
         if name in units:
             units = units[[name, *(other for other in units if other != name)]]
         else:

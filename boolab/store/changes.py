@@ -49,10 +49,7 @@ def first_row(connection: sqlite3.Connection) -> int:
 def replace_others(
     connection: sqlite3.Connection, root: int, run_ids: Iterable[str], cell: str | None, states: Collection[str]
 ) -> list[int]:
-    """Mark other attempts at these runs, and other runs of their cell, as replaced if they are in one of these states.
-
-    The runs of the family `root` stay. Returns for each run the number of its next attempt.
-    """
+    """Mark other runs of a cell in these states, outside the family, as replaced; returns the next attempts."""
     execute = connection.execute
     attempts: list[int] = []
     other_attempts: list[tuple[int, int, str]] = []
@@ -70,10 +67,7 @@ def replace_others(
 
 
 def settle(connection: sqlite3.Connection, root: int, run_ids: Sequence[str], cell: str | None, end: End) -> None:
-    """End a family under way, whose `run_ids` begin with the root's.
-
-    A finished family replaces all others, an interrupted one only those that did not finish.
-    """
+    """End a family under way, root first: a finished one replaces all others, an interrupted one the unfinished."""
     execute = connection.execute
     question = "SELECT 1 FROM runs WHERE (run_id = ? OR cell = ?) AND state = 'finished' AND root <> ? LIMIT 1"
     if end == "interrupted" and execute(question, (run_ids[0], cell, root)).fetchone():
@@ -233,10 +227,7 @@ _CELLS_AT_ONCE: Final = 10_000
 
 
 def begin_plan(connection: sqlite3.Connection, cells: Iterable[tuple[str, str]], plan_facts: str) -> int:
-    """Insert a plan, or resume it: the same cells in the same order are the same sweep. Returns its number.
-
-    `cells` are pairs of a cell and the id of its run, consumed one by one; `plan_facts` is JSON.
-    """
+    """Insert a plan, or resume it: the same cells in the same order are the same sweep. Returns its number."""
     execute = connection.execute
     digest, count, time = hashlib.blake2b(digest_size=16), 0, _now()
     execute("INSERT INTO sweeps (digest, n_cells, about, begun_at) VALUES ('', 0, ?, ?)", (plan_facts, time))

@@ -146,10 +146,7 @@ VERSION: Final = len(MIGRATIONS)
 
 
 def migrate(connection: sqlite3.Connection, migrations: Sequence[Migration] = MIGRATIONS) -> None:
-    """Bring a store or an empty file to the newest version, each step in one transaction.
-
-    The connection is in autocommit mode.
-    """
+    """Bring a store or an empty file to the newest version, each step in one transaction."""
     for version in range(version_of(connection), len(migrations)):
         connection.execute("BEGIN IMMEDIATE")
         try:

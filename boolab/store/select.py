@@ -140,8 +140,7 @@ def read_runs(connection: sqlite3.Connection, rows: Sequence[int]) -> list[Run]:
     try:
         return _build_runs(rows, table_rows)
     except Exception as error:  # a damaged file may hold anything anywhere
-        msg = f"it is damaged: a run in it cannot be read ({type(error).__name__}: {error})"
-        raise StoreError(msg) from error
+        raise StoreError(f"it is damaged: a run in it cannot be read ({type(error).__name__}: {error})") from error
 
 
 class _Head(NamedTuple):

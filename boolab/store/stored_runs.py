@@ -205,8 +205,7 @@ def stored_runs(
     state_list = (states,) if isinstance(states, str) else tuple(states)
     for state in state_list:
         if state not in STATES:
-            msg = f"states: {state!r} is not one of {', '.join(STATES)}"
-            raise SettingError(msg)
+            raise SettingError(f"states: {state!r} is not one of {', '.join(STATES)}")
     absolute_path = path_of(path).absolute()
     runs = StoredRuns(absolute_path, sweep, state_list)
     with open_reader(absolute_path):  # so that its errors are raised now, not on access
@@ -214,20 +213,13 @@ def stored_runs(
 
 
 def finished_run(path: str | Path, run_id: str) -> list[Run]:
-    """A finished run, then those of its subagents, as the store has them now.
-
-    Returns the runs; none if the store has no finished run of this id.
-    """
+    """A finished run, then those of its subagents, as the store has them now; none if there is none of this id."""
     with open_reader(path_of(path).absolute()) as connection:
         return read_runs(connection, family_of_finished(connection, run_id))
 
 
 def attempts(path: str | Path, run_ids: Iterable[str]) -> Iterator[tuple[State, list[Run]]]:
-    """All attempts at some runs: the finished ones, and those that were interrupted or were run again later.
-
-    Yields:
-        The state of an attempt; and its run, then those of its subagents.
-    """
+    """All attempts at some runs: each with its state, its run, then those of its subagents."""
     ids_left = iter(run_ids)
     while batch := list(islice(ids_left, _AT_ONCE)):
         with open_reader(path_of(path).absolute()) as connection:

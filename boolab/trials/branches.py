@@ -52,11 +52,7 @@ async def run_branches(
     finished: dict[str, Run],
     labelled: bool,
 ) -> None:
-    """Run branches in their order, as far as the maximum goes.
-
-    `finished`: those that exist already, by the id of the run on record; it gets all of the store and the new ones,
-    also if an interrupt or an error ends the trial early.
-    """
+    """Run branches in their order, as far as the maximum goes; `finished` gets them, also if the trial ends early."""
     if job.score is not None:
         job = replace(job, score_digest=fingerprint(job.score))
     # With replay_tools, the record will not have the missing result another time either.
@@ -140,8 +136,7 @@ def _check(chosen_cells: Iterable[tuple[BranchCell, str]], job: BranchJob, *, la
             if job.world is not None:
                 kept_after(cell.run, cell.n_kept)
         except SettingError as error:
-            msg = f"{cell}: {error}"
-            raise SettingError(msg) from error
+            raise SettingError(f"{cell}: {error}") from error
 
 
 def _check_tools(turn: Turn, run: Run) -> None:

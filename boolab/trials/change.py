@@ -59,11 +59,7 @@ class TrialChange:
         return axis in self.settings if self.settings else True
 
     def agent(self, agent: Agent) -> Agent:
-        """The agent under the change: a policy comes with its own limits, and a rule is no part of an agent.
-
-        Raises:
-            SettingError: if the agent's policy does not accept a value.
-        """
+        """The agent under the change; a `SettingError` if its policy does not accept a value."""
         if self.policy is not None:
             default_limits: dict[str, Any] = dict.fromkeys(AGENT_LIMITS, DEFAULT)
             return replace(agent, policy=self.policy, **default_limits)
@@ -88,8 +84,7 @@ def change_of(change: ChangeInput) -> TrialChange:
         raise SettingError(msg)
     for name, value in change.items():
         if name not in _SETTINGS:
-            msg = f"change: there is no setting {name!r}{near(str(name), _SETTINGS, 'settings')}"
-            raise SettingError(msg)
+            raise SettingError(f"change: there is no setting {name!r}{near(str(name), _SETTINGS, 'settings')}")
         minimum = max(1, LIMITS[name].min_value)
         fits = value is None or (is_whole(value) and value >= minimum) or (LIMITS[name].fractions and _is_amount(value))
         if not fits:
@@ -115,12 +110,10 @@ def agents_by_name(agents: Agent | Mapping[str, Agent] | None, runs: Iterable[Ru
     if isinstance(agents, Agent):
         return dict.fromkeys(names, agents)
     if not isinstance(agents, Mapping) or not all(isinstance(agent, Agent) for agent in agents.values()):
-        msg = f"agent={agents!r}: expected a bl.Agent, agents by their name on record, or None"
-        raise SettingError(msg)
+        raise SettingError(f"agent={agents!r}: expected a bl.Agent, agents by their name on record, or None")
     for name in names:
         if name not in agents:
-            msg = f"agent: the record names an agent {name!r}{near(name, [*agents], 'given')}"
-            raise SettingError(msg)
+            raise SettingError(f"agent: the record names an agent {name!r}{near(name, [*agents], 'given')}")
     return dict(agents)
 
 

@@ -95,10 +95,7 @@ def design_of(
     pool: str | None,
     confidence: float,
 ) -> Design:
-    """Look at what the record knows of a change, and draw the order of its open tasks.
-
-    `runs`: the runs, but for those of subagents.
-    """
+    """Look at what the record knows of a change, and draw the order of its open tasks."""
     _check_ids(runs)
     groups = _groups(runs, pool)
     openings = [
@@ -137,8 +134,7 @@ def _groups(runs: Sequence[Run], pool: str | None) -> Sequence[object]:
         return [""] * len(runs)
     table = columns_of_runs(list(runs), {pool})
     if pool not in table:
-        msg = f"pool: runs have no column {pool!r}{near(str(pool), list(table.columns), 'columns')}"
-        raise SettingError(msg)
+        raise SettingError(f"pool: runs have no column {pool!r}{near(str(pool), list(table.columns), 'columns')}")
     groups: list[object] = table[pool].tolist()
     return groups
 

@@ -94,10 +94,7 @@ class Looks(NamedTuple):
 
 
 def tasks_in_order(openings: Sequence[Opening], seed: int) -> list[OpenTask]:
-    """The tasks with open runs, in the one random order of a trial.
-
-    `seed`: the seed of the order; neither the order of the runs nor anything else changes it.
-    """
+    """The tasks with open runs, in the one random order of a trial, which only its seed changes."""
     groups: dict[str, list[Opening]] = {}
     for opening in openings:
         if opening.outcome == "open":
@@ -167,11 +164,7 @@ def looks_of(
 
 
 def unknown_because(opening: Opening, branch: Run, limits: BranchLimits, *, labelled: bool) -> str:
-    """Why it is not known what a branch made of a success.
-
-    Returns `broke off`, `no label` (of the branch), `cost_limit` (reached without a success), or `no label on record`;
-    "" where it is known.
-    """
+    """Why it is not known what a branch made of a success; "" where it is known."""
     success = success_of(branch, labelled=labelled)
     if branch.stop.reason in BROKEN_REASONS:
         return "broke off"
@@ -288,11 +281,7 @@ def _gain(opening: Opening, branch: Run, limits: BranchLimits, *, labelled: bool
 
 
 def ratio_of(cost: Interval, gain: Interval) -> Interval:
-    """The interval of a ratio from those of its two parts, each at half the error.
-
-    Returns the ends; infinite above where the gain may be 0 and the branches may add some, NaN where the gain cannot be
-    above 0.
-    """
+    """The interval of a ratio from those of its parts, each at half the error; infinite if the gain may be 0."""
     if gain.high <= 0:
         return Interval(float("nan"), float("nan"))
     no_gain = gain.low <= 0
@@ -329,10 +318,7 @@ def forecast(
     other: float,
     confidence: float,
 ) -> Forecast:
-    """How many branches it is likely to take until the interval of the gain is narrow enough.
-
-    `share`: the share of the open runs of other tasks whose outcome differs from the record.
-    """
+    """How many branches it is likely to take until the interval of the gain is narrow enough."""
     minima = np.array([sum(opening.low for opening in task.openings) for task in tasks], float)
     maxima = np.array([sum(opening.high for opening in task.openings) for task in tasks], float)
     sizes = np.array([len(task.openings) for task in tasks])

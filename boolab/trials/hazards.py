@@ -69,12 +69,7 @@ class HazardEstimate(NamedTuple):
 def hazards_of(
     openings: Sequence[Opening], settings: Mapping[str, Any], groups: Sequence[object], confidence: float
 ) -> HazardEstimate:
-    """What the longer runs on record suggest for the open ones.
-
-    Runs of which the record does not have the amount or the label are left out, and named.
-
-    `groups`: the group of each run; only runs of the same group are taken as alike.
-    """
+    """What the longer runs on record suggest for the open ones, of the same group of runs."""
     axis = next(iter(settings), "") if len(settings) == 1 else ""
     if axis not in AMOUNTS:
         return _no_estimate(

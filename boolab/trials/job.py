@@ -254,8 +254,7 @@ def branch_ids(cells: Sequence[BranchCell], job: BranchJob) -> list[str]:
 def check_model(model: object, cells: Iterable[BranchCell]) -> None:
     """Raise `SettingError` if nothing answers in branches."""
     if model is not None and not (hasattr(model, "respond") or callable(model)):
-        msg = f"model={model!r}: expected a model, or a function from a run to its model"
-        raise SettingError(msg)
+        raise SettingError(f"model={model!r}: expected a model, or a function from a run to its model")
     if model is None and not all(hasattr(cell.agent.model, "respond") for cell in cells):
         msg = (
             "branches need a model: expected model=, such as bl.OpenAIModel(...), or for a rehearsal without a key "

@@ -61,11 +61,7 @@ class Opening(NamedTuple):
 def openings_of(
     runs: Sequence[Run], change: TrialChange, agents: Mapping[str, Agent], subagent_runs: Sequence[Run] = ()
 ) -> list[Opening]:
-    """What the recording knows of each run, in their order.
-
-    `runs`: the runs; those of subagents are not tried by themselves. `subagent_runs`: the runs of their subagents that
-    they do not hold themselves: what they used counts for their callers.
-    """
+    """What the recording knows of each run; what runs of subagents used counts for their callers."""
     rows: dict[str, _EvaluatedRun] = {}
     for policy, group in _group_by_policy(runs, agents):
         rows |= {run.run_id: row for run, row in _evaluate(policy, group, change, subagent_runs)}

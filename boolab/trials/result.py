@@ -26,8 +26,7 @@ WIDTH: Final = 0.05
 def check_width(width: object) -> float:
     """Return a share of all runs; `SettingError` if it is no number above 0."""
     if not isinstance(width, int | float) or isinstance(width, bool) or not 0 < width < math.inf:
-        msg = f"width={width!r}: expected a share of all runs above 0, such as 0.05"
-        raise SettingError(msg)
+        raise SettingError(f"width={width!r}: expected a share of all runs above 0, such as 0.05")
     return float(width)
 
 

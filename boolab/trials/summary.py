@@ -116,10 +116,7 @@ _COST, _STEPS = "extra_cost_usd", "extra_steps"
 def summary_of(
     design: Design, branches: Mapping[str, Run], spending: Spending | None, *, simulated: bool
 ) -> TrialResult:
-    """What a trial has found so far.
-
-    `spending`: what the branches cost; None before the first.
-    """
+    """What a trial has found so far; without `spending` before the first branch."""
     looks, other_gain = _looks(design, branches, design.confidence), design.others
     frame, last = of_set(looks.frame.copy(), [opening.run for opening in design.openings]), looks.frame.iloc[-1]
     frame[["gain", "gain_low", "gain_high"]] += [sum(other_gain) / 2, *other_gain]

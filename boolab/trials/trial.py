@@ -115,8 +115,7 @@ def trial(
     _check_size(n)
     _check_costs(cost_limit, max_cost)
     if not is_whole(seed):
-        msg = f"seed={repr_of(seed)}: expected an integer"
-        raise SettingError(msg)
+        raise SettingError(f"seed={repr_of(seed)}: expected an integer")
     if replay_tools and world is not None:
         msg = "replay_tools=True answers calls from the record, and world= executes them: expected one of the two"
         raise SettingError(msg)
@@ -166,16 +165,14 @@ def _check_branches(runs_given: Runs, runs: Sequence[Run], store: str | Path | N
 
 def _check_size(n: object) -> None:
     if n is not None and (not is_whole(n) or n < 1):
-        msg = f"n={repr_of(n)}: expected how many branches to run, an integer >= 1"
-        raise SettingError(msg)
+        raise SettingError(f"n={repr_of(n)}: expected how many branches to run, an integer >= 1")
 
 
 def _check_costs(cost_limit: float | None, max_cost: float | None) -> None:
     for name, value in (("cost_limit", cost_limit), ("max_cost", max_cost)):
         number = isinstance(value, int | float) and not isinstance(value, bool)
         if value is not None and not (number and 0 < value < float("inf")):
-            msg = f"{name}={repr_of(value)}: expected dollars, a number above 0"
-            raise SettingError(msg)
+            raise SettingError(f"{name}={repr_of(value)}: expected dollars, a number above 0")
     if max_cost is None:
         return
     if cost_limit is None:

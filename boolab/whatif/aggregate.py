@@ -40,10 +40,7 @@ def aggregate_of(
     n_groups: int = 1,
     measures: Iterable[str] | None = None,
 ) -> Sums:
-    """The sums of all settings over the runs of a ledger, each of shape groups x values of each axis (off is the last).
-
-    `groups` is R: the group of each run, from 0. `measures` limits the sums to some of `SPENT`, without counts of runs.
-    """
+    """The sums of all settings over runs, each of shape groups x values of each axis, of `measures` alone if given."""
     total: Sums = {}
     start = 0
     for part in ledger.parts(BLOCK):

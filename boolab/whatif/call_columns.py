@@ -120,10 +120,7 @@ class CallColumns:
         return codes, [self._calls[index] for index in first.tolist()]
 
     def keys(self, identity_for: Callable[[str], str | None]) -> Ints:
-        """M: the key of each call, above 0; `NO_KEY` for a call that is the same as no other.
-
-        `identity_for`: gives the identity of a tool's calls; None if the tool is exempt.
-        """
+        """M: the key of each call, above 0; `NO_KEY` for a call that is the same as no other."""
         return self._keys_by([identity_for(name) for name in self._named[1]])
 
     def _keys_by(self, identities: Sequence[str | None]) -> Ints:
@@ -216,10 +213,7 @@ def paired(left: Ints, right: Ints) -> tuple[Ints, Ints]:
 
 
 def repeats_of(keys: Ints, calls: Ints, opens: Flags) -> Ints:
-    """N: the repeat streak after each step, from the keys of all calls in order; `NO_KEY` equals no other.
-
-    `calls` is N: the number of calls of each step; `opens` is N: whether it is the first of its scope.
-    """
+    """N: the repeat streak after each step, from the keys of all calls in order; `NO_KEY` equals no other."""
     end = np.cumsum(calls)
     is_repeat = np.zeros(len(keys) + 1, dtype=bool)
     np.equal(keys[1:], keys[:-1], out=is_repeat[1:-1])

@@ -173,8 +173,7 @@ def counterfactual(
     """
     for name, value in unknown.items():
         hint = f"; did you mean grid={{{name!r}: {value!r}}}?" if name in LIMITS else ""
-        msg = f"counterfactual() got an unexpected keyword argument {name!r}{hint}"
-        raise TypeError(msg)
+        raise TypeError(f"counterfactual() got an unexpected keyword argument {name!r}{hint}")
     if isinstance(policy, Sequence) and not isinstance(policy, str):
         if batches:
             msg = "batches=True gives the frames of one policy: expected policy=one, or batches=False"
@@ -326,12 +325,7 @@ def _of_partition(load: bytes, partition: Partition) -> tuple[list[Any], set[str
 
 
 def _named_policies(policies: Sequence[str | Policy], group_by: str | Sequence[str] | None) -> list[Policy]:
-    """The policies of a table.
-
-    Raises:
-        SettingError: if there are none, two of them have the same name, or the runs are to be grouped by a column of
-            the same name.
-    """
+    """The policies of a table; a `SettingError` if there are none, or their names are not distinct or a column."""
     presets = [get_policy(policy) for policy in policies]
     names = [policy.name for policy in presets]
     if not presets:
@@ -339,8 +333,7 @@ def _named_policies(policies: Sequence[str | Policy], group_by: str | Sequence[s
         raise SettingError(msg)
     if len(set(names)) < len(names):
         duplicate = next(name for name in names if names.count(name) > 1)
-        msg = f"two policies are called {duplicate!r}: give one of them another name with vary(name=...)"
-        raise SettingError(msg)
+        raise SettingError(f"two policies are called {duplicate!r}: give one of them another name with vary(name=...)")
     if _POLICY in by_columns(group_by):
         msg = "by='policy': with several policies the column has their names: rename yours in the frame"
         raise SettingError(msg)

@@ -194,10 +194,7 @@ class _Work:
         return np.where(call_made, _RUNS, np.where(doubt, doubtful, _NOT_BEGUN)), table.reason[row]
 
     def _may_stop_before(self, parent: int, child: int) -> Flags:
-        """Under which settings a run may be stopped, or differ, before it calls a subagent at an unknown step.
-
-        What it does after that subagent's own answer is no reason.
-        """
+        """Under which settings a run may be stopped, or differ, before it calls a subagent at an unknown step."""
         if parent not in self._stops_itself:
             return self._stopped(parent)
         stops = self._stops_itself[parent].copy()

@@ -172,10 +172,7 @@ def first_fires(
 
 
 def first_interventions(ledger: Ledger, intervened: Ints, positions: Places) -> Keys:
-    """The key of the first intervention in each run that the recording does not hold: R x 1.
-
-    `intervened` is N: see `boolab.whatif.policy_limits`.
-    """
+    """The key of the first intervention in each run that the recording does not hold: R x 1."""
     kind = key_type(ledger, WIDE_RANKS)
     keys = np.full(ledger.n_runs, np.iinfo(kind).max, dtype=kind)
     events = np.flatnonzero(intervened)
@@ -255,8 +252,7 @@ def extended_fires(ledger: Ledger, axis: GridAxis, rank: int, ranks: int) -> Key
     """
     extension = axis.extension
     if extension is None:
-        msg = f"the axis {axis.name} has no extension"
-        raise ValueError(msg)
+        raise ValueError(f"the axis {axis.name} has no extension")
     spans_ledger, (_, owner) = spanned(ledger), ledger.spans()
     top = int(spans_ledger.counters[axis.counter].max(initial=0))
     chains = [extension.levels(rule.threshold, top) for rule in axis.rules]

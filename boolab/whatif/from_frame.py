@@ -78,8 +78,7 @@ def ledger_of_frame(
         split_run = frame["run_id"].iloc[
             int(next(s for s, c in zip(starts, codes[starts], strict=True) if s > starts[c]))
         ]
-        msg = f"the rows of run {split_run!r} are not together: sort the frame by run_id and step"
-        raise SettingError(msg)
+        raise SettingError(f"the rows of run {split_run!r} are not together: sort the frame by run_id and step")
     heads = frame.iloc[starts].reset_index(drop=True)
     if "step" in frame and frame["step"].isna().any():
         is_step = frame["step"].notna().to_numpy()
@@ -247,8 +246,7 @@ def _detected(
         return error_streaks_of(_flat(frame["call_errors"])[of_counted], calls, opens)
     kind = {RepeatStreak: "repeat_streak", ErrorStreak: "error_streak"}.get(type(detector))
     if kind is None:
-        msg = f"{detector.name} cannot be computed from a frame, which holds no calls: pass runs"
-        raise SettingError(msg)
+        raise SettingError(f"{detector.name} cannot be computed from a frame, which holds no calls: pass runs")
     if kind not in frame or by_run:
         msg = f"{detector.name} cannot be computed from this frame: pass runs, or a frame made by bl.recording_df(runs)"
         raise SettingError(msg)
@@ -266,10 +264,7 @@ def _equal_keys(frame: pd.DataFrame, detector: RepeatStreak) -> Ints | None:
 
 
 def _keys(frame: pd.DataFrame, detector: RepeatStreak) -> Ints:
-    """The keys that a detector compares calls by.
-
-    They are the frame's own, except for tools that the detector exempts or compares by their name alone.
-    """
+    """The keys that a detector compares calls by: the frame's own, but for tools it exempts or compares by name."""
     keys = _flat(frame["call_keys"])
     frame_identities = set(frame["identity"].dropna().unique()) if "identity" in frame else set()
     if not frame_identities - {detector.identities}:
@@ -295,8 +290,7 @@ def _keys(frame: pd.DataFrame, detector: RepeatStreak) -> Ints:
 def _flat(lists: pd.Series[Any]) -> Ints:
     if lists.isna().any():
         row = int(lists.isna().argmax())
-        msg = f"column {lists.name!r} has no value in row {row}: every step needs a list of numbers"
-        raise SettingError(msg)
+        raise SettingError(f"column {lists.name!r} has no value in row {row}: every step needs a list of numbers")
     parts = lists.tolist()
     if set(map(type, parts)) == {np.ndarray}:  # as they come from a file
         return np.concatenate(parts).astype(np.int64)

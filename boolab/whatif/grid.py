@@ -264,23 +264,18 @@ def _agents_by_axis(grid: Grid) -> dict[str, list[str]]:
     """The agents of each axis of a grid, "" for all of them."""
     accepted_names = f"accepted: {', '.join(RULES)}, and each of them as name@agent for the runs of one agent"
     if not grid:
-        msg = f"grid: it has no axes; {accepted_names}"
-        raise SettingError(msg)
+        raise SettingError(f"grid: it has no axes; {accepted_names}")
     agents_by_axis: dict[str, list[str]] = {}
     for key in grid:
         name, separator, agent = str(key).partition("@")
         if name not in RULES or (separator and not agent):
-            msg = f"grid: there is no axis {key!r}{near(key, list(RULES)) or f'; {accepted_names}'}"
-            raise SettingError(msg)
+            raise SettingError(f"grid: there is no axis {key!r}{near(key, list(RULES)) or f'; {accepted_names}'}")
         agents_by_axis.setdefault(name, []).append(agent)
     return agents_by_axis
 
 
 def settings_of_policy(policy: str | Policy) -> Settings:
-    """The one setting of a policy as it comes: its defaults (those without an agent), ceiling, guards and budgets.
-
-    `SettingError` if recordings do not identify it; it names the axis.
-    """
+    """The one setting of a policy as it comes; a `SettingError`, which names the axis, if it is not identified."""
     preset = get_policy(policy)
     limits = list(own_limits(preset, (), settings=True))
     check_identified(preset, {limit.name for limit in limits})
@@ -311,8 +306,7 @@ def _checked(settings: Settings) -> Settings:
         )
         raise SettingError(msg)
     if len(settings.axes) > MAX_AXES:
-        msg = f"{len(settings.axes)} limits are too many at once; expected at most {MAX_AXES}"
-        raise SettingError(msg)
+        raise SettingError(f"{len(settings.axes)} limits are too many at once; expected at most {MAX_AXES}")
     return settings
 
 
@@ -337,12 +331,10 @@ def _own_axis(policy: Policy, limit: Limit) -> GridAxis:
 
 def _axis(name: str, values: Iterable[Any], identity: Identities, policy: Policy | None) -> GridAxis:
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
-        msg = f"grid: {name}={values!r}: expected a list of values, such as [5, 10, None]"
-        raise SettingError(msg)
+        raise SettingError(f"grid: {name}={values!r}: expected a list of values, such as [5, 10, None]")
     cell_values = [None if is_missing(value) else value for value in values]
     if not cell_values:
-        msg = f"grid: {name} has no values; leave the axis out to turn it off"
-        raise SettingError(msg)
+        raise SettingError(f"grid: {name} has no values; leave the axis out to turn it off")
     rule_by_threshold: dict[
         int, tuple[Threshold, Any]
     ] = {}  # of two values with one threshold, such as 5 and 5.0, the last stays
@@ -388,6 +380,5 @@ def _rule(name: str, value: Cell, identity: Identities) -> Threshold:
         value = int(value)  # a column with NA in it holds whole numbers as floats
     leaf = next(RULES[name](value, *([identity] if name == "doom_loop" else [])).leaves())
     if leaf.threshold > _MAX_THRESHOLD:
-        msg = f"grid: {name}={repr_of(value)} is too large; None is off"
-        raise SettingError(msg)
+        raise SettingError(f"grid: {name}={repr_of(value)} is too large; None is off")
     return leaf

@@ -65,10 +65,7 @@ _CERTAINTY: Final = np.array(["exact", "estimate", "at most"], dtype=object)
 
 
 def grid_keys(ledger: Ledger, settings: Settings, positions: Places) -> tuple[Keys, list[Keys]]:
-    """The key of each run's stop under each setting, R x values of each axis, and the tables whose minimum it is.
-
-    See `boolab.whatif.first_crossing` for keys. The largest number means no stop.
-    """
+    """The key of each run's stop under each setting, R x values of each axis, and the tables whose minimum it is."""
     ranks = ranks_of(settings)
     response_ledger = ledger.at_response() if settings.checks_responses else ledger
     tables = []
@@ -247,10 +244,7 @@ def stops_of_spans(
 
 
 def outcome_columns(ledger: Ledger, positions: Places, stops: Stops, of_spans: Stops) -> dict[str, Any]:
-    """The columns of outcome, stop, success, spent and saved, a row for each row of `stops`.
-
-    `of_spans` are the stops of each span of the ledger, limited by itself: see `stops_of_spans`.
-    """
+    """The columns of outcome, stop, success, spent and saved, a row for each row of `stops`."""
     run, boundary, stopped = stops.run, stops.at, stops.stopped
     paid_steps = boundary + stops.dropped
     lengths = np.diff(ledger.first)[run]
@@ -279,10 +273,7 @@ def outcome_columns(ledger: Ledger, positions: Places, stops: Stops, of_spans: S
 
 
 def _amounts(ledger: Ledger, stops: Stops, *, censored: Flags) -> dict[str, Any]:
-    """What is spent and saved: the sums over the spans of each run, each of which is limited by itself.
-
-    `censored` has a flag for each row of the table: whether the record ends before the setting stops it.
-    """
+    """What is spent and saved: the sums over the spans of each run, each of which is limited by itself."""
     first, owner = ledger.spans()
     count = len(stops.run) // max(len(owner), 1)  # settings
     begins = np.searchsorted(owner, np.arange(ledger.n_runs))

@@ -70,15 +70,11 @@ def check_identified(policy: Policy, axes: Collection[str]) -> None:
             "'overshoot' or 'reject', or no tool budget"
         )
     if reason:
-        msg = f"policy {policy.name}: {reason}"
-        raise SettingError(msg)
+        raise SettingError(f"policy {policy.name}: {reason}")
 
 
 def thresholds_of(policy: Policy, axis: str, value: Cell) -> tuple[Threshold | None, Threshold | None]:
-    """The rules for a value of an axis, not None, under a policy: at the boundary, and at the response.
-
-    The policy's ceiling and identity are not used. `SettingError` if the policy gives the value another meaning.
-    """
+    """The rules for a value of an axis, not None, under a policy: at the boundary, and at the response."""
     name = LIMIT_OF.get(axis, axis)
     if axis == "max_steps" and value == 0:
         if policy.cap.zero in ("unlimited", "default"):
@@ -100,10 +96,7 @@ def thresholds_of(policy: Policy, axis: str, value: Cell) -> tuple[Threshold | N
 
 
 def own_limits(policy: Policy, axes: Collection[str], *, settings: bool) -> Iterator[Limit]:
-    """The limits of a policy without an axis in a grid, in order of precedence.
-
-    With `settings`, its defaults for steps, tool budget and doom loop are in force, and its ceiling.
-    """
+    """The limits of a policy without an axis in a grid, in order of precedence; with `settings`, its defaults too."""
     defaults = policy.effective({}, no_agent=True) if settings else {}
     limited = policy if settings else policy.vary(cap={"ceiling": None})
     cap = defaults.get("max_steps")

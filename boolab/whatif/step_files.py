@@ -87,10 +87,7 @@ def read_steps(path: str | Path) -> pd.DataFrame:
 
 
 def is_step_table(path: str | Path) -> bool:
-    """Whether a path is that of a table of steps or of a folder of them, which is read in batches, and not of logs.
-
-    A Parquet file is one, and a file of JSON Lines if its first row has the columns `run_id` and `step`.
-    """
+    """Whether a path is a table of steps or a folder of them: Parquet, or JSON Lines with `run_id` and `step`."""
     file_path = user_path(path)
     try:
         file = next((file for file in _files(file_path)), file_path)
@@ -142,10 +139,7 @@ def _parts_of(file: Path, rows: int) -> Iterator[Partition]:
 
 
 def frames_of(path: str | Path, rows: int, columns: Sequence[str]) -> Iterator[pd.DataFrame]:
-    """The frames in a file or a folder of them: whole runs, about `rows` rows at a time.
-
-    The rows of each run must be together, and in one file. Columns that a file lacks are left out.
-    """
+    """The frames in a file or a folder of them: whole runs, which must be together, about `rows` rows at a time."""
     seen_ids: set[Any] = set()
     for file in _files(path):
         yield from _whole_runs(_batches(file, rows, columns), file, seen_ids)
@@ -223,8 +217,7 @@ def _files(path: str | Path) -> list[Path]:
             raise RunFormatError(msg, path=file_path)
     if not files:
         problem = "no .parquet or .jsonl file in it" if file_path.is_dir() else "it does not exist"
-        msg = f"{file_path}: {problem}: expected a file with a row per step, or a folder of them"
-        raise SettingError(msg)
+        raise SettingError(f"{file_path}: {problem}: expected a file with a row per step, or a folder of them")
     return files
 
 
@@ -419,5 +412,4 @@ def _faults(file: Path) -> Iterator[None]:
 def check_pyarrow() -> None:
     """Raise `SettingError` if pyarrow is not installed."""
     if importlib.util.find_spec("pyarrow") is None:
-        msg = f"Parquet and tables in JSON Lines need pyarrow: {install('boolab[parquet]')}"
-        raise SettingError(msg)
+        raise SettingError(f"Parquet and tables in JSON Lines need pyarrow: {install('boolab[parquet]')}")

@@ -129,10 +129,7 @@ class Ledger:
         return np.append(starts_and_empty[order], self.n_steps).astype(np.int64), owner[order]
 
     def peak(self, counter: str) -> Ints:
-        """R: the largest value of a counter at a boundary; `UNKNOWN_PEAK` where it is unknown at one.
-
-        Runs of one `unit` have the largest of all of them.
-        """
+        """R: the largest value of a counter at a boundary, or of all of one `unit`; `UNKNOWN_PEAK` if unknown."""
         peak = np.zeros(self.n_runs, dtype=np.int64)
         boundary_steps = np.flatnonzero(self.boundary)
         counts = self.counters[counter][boundary_steps]

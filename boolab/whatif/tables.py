@@ -30,10 +30,7 @@ _OF_ROWS: Final = ("run_id", "outcome", "scope", "success_by", "kept_lower", "sa
 
 
 def pieces(ledger: Ledger, kin: Kin | None, size: int) -> Iterator[Ledger]:
-    """A ledger in parts of about `size` runs, each of whole families; one part if there are no runs.
-
-    With families, the runs come in the order of the first run of each family.
-    """
+    """A ledger in parts of about `size` runs, each of whole families; one part if there are no runs."""
     if kin is None:
         for start in range(0, max(ledger.n_runs, 1), size):
             yield ledger.take(slice(start, start + size))
@@ -145,10 +142,7 @@ def sums_of(ledger: Ledger, question: Question) -> pd.DataFrame:
 
 
 def summed(table: pd.DataFrame) -> pd.DataFrame:
-    """The sums of a table with a row for each run and setting, as `counterfactual(..., aggregate=True)` gives them.
-
-    The table may be some of the rows of `counterfactual`. `SettingError` if a column is missing.
-    """
+    """The sums of a table with a row for each run and setting, as `counterfactual(..., aggregate=True)` has them."""
     missing = [name for name in _OF_ROWS if name not in table]
     if missing:
         msg = f"the frame has no column {missing[0]!r}: expected one like counterfactual(...) makes, a row for each run"

@@ -22,8 +22,7 @@ TARGET: Final = "TARGET"
 def target_of(name: str) -> Target:
     """A target by its name."""
     if name not in TARGETS:
-        msg = f"there is no export target {name!r}{near(name, sorted(TARGETS), 'targets')}"
-        raise SettingError(msg)
+        raise SettingError(f"there is no export target {name!r}{near(name, sorted(TARGETS), 'targets')}")
     return cast("Target", harness(TARGETS[name]).target)
 
 
@@ -39,8 +38,7 @@ def export(target: str, limits: Limits) -> Export:
     """
     destination = target_of(target)
     if not limits.given:
-        msg = f"there is nothing to export: no limit is on; expected one of {', '.join(LIMITS)}"
-        raise SettingError(msg)
+        raise SettingError(f"there is nothing to export: no limit is on; expected one of {', '.join(LIMITS)}")
     missing = tuple(
         f"{_capital(LIMITS[name].with_value(value))} is not set. {destination.lacks[name]}"
         for name, value in limits.given.items()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from boolab.harnesses.exports.values import Limits, Sets
+from boolab.harnesses.exports.values import Limits, Part, Sets, comment
 from boolab.harnesses.presets import get_policy
 from boolab.limits.table import LIMITS
 
@@ -36,6 +36,12 @@ def _literal(value: object) -> str:
     if isinstance(value, Mapping):
         return f"{{{', '.join(f'{_literal(key)}: {_literal(item)}' for key, item in value.items())}}}"
     return "None" if value is None else f"[{', '.join(map(_literal, value))}]"  # type: ignore[call-overload]
+
+
+def python_part(limits: Limits, names: Collection[str], lines: Sequence[str], notes: Sequence[str], how: str) -> Part:
+    """Lines of Python that set the limits of these names."""
+    text = comment("python", notes) + "\n".join(lines) + "\n"
+    return Part(text=text, language="python", how=how, sets=frozenset(limits.given.keys() & names))
 
 
 def options_code(limits: Limits) -> str:

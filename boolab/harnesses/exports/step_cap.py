@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from boolab.core.text import count
+from boolab.harnesses.exports.values import Limits
 from boolab.harnesses.groups import Cap
 from boolab.harnesses.policy import Policy
 from boolab.harnesses.presets import get_policy
@@ -41,11 +42,17 @@ def cap_of(cap: Cap, longest: int) -> int:
     return longest - 1 if cap.counts in ("tool_steps", "actions") else longest
 
 
-def step_cap(value: int, harness: str | Policy, value_policy: str | Policy | None = None, unit: str = "") -> StepCap:
-    """A step cap in the unit of a harness.
+def limited_steps(limits: Limits, harness: str | Policy, remarks: list[str], unit: str = "") -> int | None:
+    """The step cap in the unit of a harness, whose note is added to the remarks; None if there is none."""
+    if limits.max_steps is None:
+        return None
+    cap = step_cap(limits.max_steps, harness, limits.policy, unit)
+    remarks += [cap.note] if cap.note else []
+    return cap.value
 
-    `value_policy`: the preset in whose unit `value` is; None: steps, evaluated after each step.
-    """
+
+def step_cap(value: int, harness: str | Policy, value_policy: str | Policy | None = None, unit: str = "") -> StepCap:
+    """A step cap in the unit of a harness, from the unit of a preset; None: steps, evaluated after each step."""
     cap = get_policy(harness).cap
     value_cap = None if value_policy is None else get_policy(value_policy).cap
     if value_cap is not None and (value_cap.counts, value_cap.check) == (cap.counts, cap.check):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -15,7 +16,7 @@ from boolab.core.types import IDENTITIES, Identities
 from boolab.display.document import Code, Document
 from boolab.display.text import WIDTH, wrapped
 from boolab.errors import SettingError, near
-from boolab.harnesses.front_matter import agent_name
+from boolab.harnesses.front_matter import agent_name, yaml_text
 from boolab.harnesses.policy import Policy
 from boolab.io.checks import is_whole, repr_of
 from boolab.limits.call_identity import split_identity
@@ -87,21 +88,18 @@ class Limits:
             )
             if not right:
                 kind = "a number above 0" if axis.fractions else f"a whole number, {minimum} or more"
-                msg = f"{name}={repr_of(value)}: expected {kind}, or None for no limit"
-                raise SettingError(msg)
+                raise SettingError(f"{name}={repr_of(value)}: expected {kind}, or None for no limit")
             if axis.fractions and value == int(value or 0):
                 object.__setattr__(self, name, int(value))  # 40.0 is written as 40
         if isinstance(self.identity, str) and self.identity not in IDENTITIES:
-            msg = f"identity={self.identity!r}{near(self.identity, IDENTITIES, 'accepted')}"
-            raise SettingError(msg)
+            raise SettingError(f"identity={self.identity!r}{near(self.identity, IDENTITIES, 'accepted')}")
         if not isinstance(self.identity, str):
             default, by_tool, exempt = split_identity(self.identity)
             if not by_tool:  # written in one way, whichever way it was given
                 object.__setattr__(self, "identity", default)
                 object.__setattr__(self, "exempt", tuple(dict.fromkeys([*self.exempt, *exempt])))
         if self.scope not in ("turn", "run"):
-            msg = f"scope={self.scope!r}: expected 'turn' or 'run'"
-            raise SettingError(msg)
+            raise SettingError(f"scope={self.scope!r}: expected 'turn' or 'run'")
 
     @property
     def given(self) -> dict[str, int | float]:
@@ -282,6 +280,33 @@ def agent_file(limits: Limits) -> str:
 
 def _heading(part: Part) -> str:
     return f"{part.path}: {part.how}" if part.path else part.how
+
+
+def settings_part(
+    path: str, language: Language, text: str, how: str, changes: Sequence[Change], sets: Iterable[str]
+) -> Part:
+    """The file that takes these changes; without changes, a text without a place."""
+    if not changes:
+        return Part(language=language, text=text, how="nothing of this can be set.", sets=frozenset(sets))
+    return Part(path=path, language=language, text=text, how=how, sets=frozenset(sets), changes=tuple(changes))
+
+
+def json_part(
+    path: str, changes: Sequence[Change], notes: Sequence[str], sets: Iterable[str], **top: JSONValue
+) -> Part:
+    """The settings of a project in JSON with comments: `top`, then the changes."""
+    text = json.dumps({**top, **nest(changes)}, indent=2, ensure_ascii=False)
+    text = "{\n" + comment("jsonc", notes, "  ") + (text.removeprefix("{\n") if text != "{}" else "}") + "\n"
+    return settings_part(path, "jsonc", text, "the settings of the project.", changes, sets)
+
+
+def subagent_part(folder: str, name: str, changes: Sequence[Change], notes: Sequence[str], sets: Iterable[str]) -> Part:
+    """The file of a subagent, whose front matter has the changes."""
+    lines = [f"name: {yaml_text(name)}", "description: Say here when it is to be used."]
+    lines += [f"{key}: {value}" for (key,), value in changes]
+    text = "---\n" + "".join(f"{line}\n" for line in lines) + comment("markdown", notes) + "---\n"
+    how = "the file of a subagent; its prompt goes below the second ---."
+    return settings_part(f"{folder}/{name}.md", "markdown", text, how, changes, sets)
 
 
 def nest(changes: Sequence[Change]) -> dict[str, JSONValue]:

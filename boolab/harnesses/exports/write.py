@@ -34,15 +34,10 @@ class PlannedFile(NamedTuple):
 
 
 def plan_files(export: Export, path: str | Path | None = None, root: str | Path = ".") -> list[PlannedFile]:
-    """The files of an export, as they are and as they would be; nothing is written.
-
-    `path`: a file for the one part that it fits, or a folder in place of `root`. `root`: the folder of the project. No
-    link in it may lead out of it.
-    """
+    """The files of an export, as they are and as they would be; no link in the project may lead out of it."""
     parts = [part for part in export.parts if part.path is not None]
     if not parts:
-        msg = f"export to {export.target}: no file has these settings: {export.no_file}"
-        raise SettingError(msg)
+        raise SettingError(f"export to {export.target}: no file has these settings: {export.no_file}")
     folder = user_path(root)
     destination = None if path is None else user_path(path)
     if destination is not None and (_is_folder(destination) or (not destination.suffix and not _exists(destination))):

@@ -199,8 +199,7 @@ def audit_files(
     """The same as `audit`, for runs with the files that they are from; `rows` are what happened to these files."""
     harness = None if policy is None else get_policy(policy)
     if scope not in ("auto", "turn", "run"):
-        msg = f"scope: {scope!r} is not accepted; expected auto, turn or run"
-        raise SettingError(msg)
+        raise SettingError(f"scope: {scope!r} is not accepted; expected auto, turn or run")
     auto = isinstance(limits, str)
     if auto and limits != "auto":
         msg = f'limits: {limits!r} is not accepted; expected "auto", or a mapping such as {{"max_turns": 10}}'

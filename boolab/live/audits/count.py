@@ -76,11 +76,7 @@ class Counted(NamedTuple):
 
 
 def count_limit(run: Run, native: Native, value: float, policy: Policy | None, scope: Scope = "turn") -> Counted:
-    """Count a limit in a run.
-
-    `policy`: the preset by which it is counted; None where the harness is not known. `scope`: `turn` or `run`: where
-    the harness's counters start at zero.
-    """
+    """Count a limit in a run, by a preset (None: not known), within a `turn` or a `run`."""
     if native.axis == "messages":
         return _messages(run, int(value))
     if native.axis == "working":

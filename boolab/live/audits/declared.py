@@ -113,8 +113,7 @@ def by_hand(limits: LimitsByName) -> list[Declared]:
         argument = f"limits[{agent!r}]" if agent is not None else "limits"
         unchecked = value
         if isinstance(unchecked, bool) or not isinstance(unchecked, int | float) or not 0 <= unchecked < 2**53:
-            msg = f"{argument}: {name}={repr_of(value)} is not accepted; expected a number >= 0"
-            raise SettingError(msg)
+            raise SettingError(f"{argument}: {name}={repr_of(value)} is not accepted; expected a number >= 0")
         if find_limit(name, names) is None:
             raise SettingError(f"{argument}: no harness has a limit {name!r}{near(name, sorted(names))}")
         limits_found.append(Declared(name, value, BY_HAND, agent))
@@ -134,11 +133,7 @@ def _flat(limits: LimitsByName) -> Iterator[tuple[str | None, str, float]]:
 
 
 def limits_of(run: Run, declared: Iterable[Declared], policy: Policy | str | None, *, log: bool) -> list[RunLimit]:
-    """The limits of a run: those in its record, if `log`, and the declared ones that are for it.
-
-    One that stands in several places with the same value is one limit, and the file is named. Of an agent's own limits
-    and those for all agents, its own hold.
-    """
+    """The limits of a run: those on record, if `log`, and those declared for it; an agent's own go first."""
     harness = harness_of(run.source, run.policy) if policy is None else get_policy(policy)
     run_limits = [entry for entry in declared if entry.is_for(run)]
     agent_limits = {entry.name for entry in run_limits if entry.agent not in (None, ANY_AGENT)}
@@ -217,8 +212,7 @@ def declared_in(path: Path) -> list[Declared]:
         limits = list(_in_folder(path))
         if not limits:
             names = {files.folder for files in _agent_folders()}.union(*(config.paths for config in _config_files()))
-            msg = f"{path}: no limit is declared there; looked for {', '.join(sorted(names))}"
-            raise SettingError(msg)
+            raise SettingError(f"{path}: no limit is declared there; looked for {', '.join(sorted(names))}")
         return limits
     try:
         return list(_agent_file(path) if path.suffix == ".md" else _in_file(path, _formats_of(path)))
@@ -230,10 +224,7 @@ def declared_in(path: Path) -> list[Declared]:
 
 
 def limits_near(paths: Iterable[Path], folder_limits: dict[Path, list[Declared]]) -> list[Declared]:
-    """The limits in the configuration files in these folders and above them; of two for one agent, the nearest.
-
-    A file that cannot be read is left out: it was not named. `folder_limits` keeps what was read of each folder.
-    """
+    """The limits in the configuration files in these folders and above them; of two for one agent, the nearest."""
     limits: dict[tuple[str, str | None, str, str], Declared] = {}
     for path in paths:
         for folder in [path, *path.parents][:MAX_PARENTS]:

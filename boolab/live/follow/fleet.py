@@ -153,12 +153,7 @@ class Fleet:
 
     @_locked
     def fault(self, subject: str, reason: str) -> None:
-        """Note that something is not followed, and why: once, until the reason changes or it is `well` again.
-
-        One and the same is reported `MAX_REPEATS` times at most: a pipe may replace a file and back, again and again.
-
-        `subject`: a file, a folder, an agent: the beginning of the sentence.
-        """
+        """Note that something is not followed, and why: once, until the reason changes; at most `MAX_REPEATS` times."""
         if self._faults.get(subject) != reason:
             self._faults[subject] = reason
             text = f"{subject}: {reason}"
@@ -227,11 +222,7 @@ class Fleet:
 
     @_locked
     def changed(self, paths: Iterable[str]) -> list[Change]:
-        """Read the files that changed.
-
-        `paths`: the files, and folders that are new. Files that waited before are read as well, if they are due; those
-        that are in none of the places are left out.
-        """
+        """Read the files that changed, and those that waited and are due."""
         for path in _with_contents(paths):
             try:
                 home = self._home(path)
@@ -254,10 +245,7 @@ class Fleet:
 
     @_locked
     def rows(self, *, running: bool = True) -> list[AgentRow]:
-        """The agents, each followed by its subagents; those that changed last come first.
-
-        `running`: leave out those whose logs were not changed for `idle_s`.
-        """
+        """The agents, each followed by its subagents; those that changed last come first."""
         after = self._now() - self.idle_s if running else float("-inf")
         agents = chain.from_iterable(log.agents.values() for log in self._logs.values())
         return [*_ordered([agent.row for agent in agents if agent.row is not None and agent.row.changed >= after])]

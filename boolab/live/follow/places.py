@@ -52,11 +52,7 @@ class Place:
 
 
 def places_of(paths: Sequence[str | Path]) -> list[Place]:
-    """The places that paths name.
-
-    `paths`: files, folders or globs; `~` is expanded. A glob, and a file in a folder that exists, may have no match
-    yet.
-    """
+    """The places that files, folders or globs name; a glob, and a file in a known folder, may match nothing yet."""
     log_paths: dict[Place, None] = {}
     for item in paths:
         path = user_path(item).absolute()
@@ -77,10 +73,7 @@ def places_of(paths: Sequence[str | Path]) -> list[Place]:
 def usual_places(
     home: str | Path | None = None, environ: Mapping[str, str] | None = None, formats: Collection[str] = ()
 ) -> list[Place]:
-    """The folders in which the harnesses on this machine keep logs that boolab reads.
-
-    `home`: the folder that `~` stands for, if it is not the user's. `formats`: those alone, if there are any.
-    """
+    """The folders in which the harnesses on this machine keep logs that boolab reads, of these formats if any."""
     logs = [found_log for found_log in found_logs(home, environ=environ) if found_log.readable]
     patterns = chain.from_iterable(found_log.places for found_log in logs if not formats or found_log.format in formats)
     log_paths = [Place("glob", pattern, root) for pattern in patterns if Path(root := _root(Path(pattern))).is_dir()]

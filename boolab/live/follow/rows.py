@@ -122,10 +122,7 @@ class Change(NamedTuple):
 
 
 def name_of(row: AgentRow) -> str:
-    """An agent and the beginning of its run's id, in one line.
-
-    Subagents of one session have ids that begin alike, so theirs are the last part.
-    """
+    """An agent and the beginning of its run's id, in one line; of a subagent the end, because ids begin alike."""
     run_id = row.run_id.rpartition("/")[2] if row.parent_run_id is not None else row.run_id
     return f"{shorten(row.agent or row.source, 24)} {clip(shorten(run_id, 60), _ID_CHARS + 1)}".strip()
 
@@ -203,10 +200,7 @@ def turn_note(rows: Sequence[AgentRow]) -> str:
 
 
 def table(rows: Sequence[AgentRow], width: int | None = None) -> list[str]:
-    """The agents as an aligned table, its head first.
-
-    `width`: so many characters a line has at most: the last columns are left out where they do not fit.
-    """
+    """The agents as an aligned table, its head first, without the last columns that do not fit the width."""
     body = [
         [
             f"{_indent(row)}{name_of(row)}",

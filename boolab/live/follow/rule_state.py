@@ -95,10 +95,7 @@ class RuleState:
         return last_totals if self._pending is None else _added(last_totals, self._pending)
 
     def update(self, run: Run) -> None:
-        """Count what is new in a run.
-
-        `run`: the run, as its log stands now. Steps that were counted and are another way now are counted again.
-        """
+        """Count what is new in a run, as its log stands now, and again what has changed."""
         steps = run.steps
         n_folded = len(self._folded)
         if steps[:n_folded] != self._folded:

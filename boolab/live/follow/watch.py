@@ -94,11 +94,7 @@ def _notices(fleet: Fleet, stop: Event) -> Iterator[_Notice]:
 def _reported(
     roots: dict[str, tuple[int, int]], fleet: Fleet, stop: Event, *, ignore: bool = False
 ) -> Iterator[_Notice]:
-    """What the system reports, until one of the folders is another one.
-
-    `ignore`: whether folders that cannot be opened are left out. Then watchfiles also ignores that no more can be
-    watched.
-    """
+    """What the system reports, until one of the folders is another one; `ignore` those that cannot be opened."""
     from watchfiles import watch as watch_files
 
     changes = watch_files(

@@ -241,18 +241,12 @@ REFUSED = "<tool_use_error>"
 
 
 def call_id(value: object) -> str | None:
-    """The id of a call as a journal has it.
-
-    Returns the id; None if it is none, so that two events cannot be known to be of one call.
-    """
+    """The id of a call as a journal has it; None if two events cannot be known to be of one call."""
     return _name(value) if isinstance(value, str) and value else None
 
 
 def call_records(calls: object, key: bytes) -> list[list[str | int]]:
-    """What a journal keeps of the calls of a response.
-
-    Returns for each call the values of `FIELDS`; a call that is there twice counts once.
-    """
+    """The values of `FIELDS` for each call of a response, each call once."""
     if not isinstance(calls, list):
         msg = "the event has no list tool_calls"
         raise ValueError(msg)  # noqa: TRY004 - a value of another form

@@ -102,10 +102,7 @@ class Counts:
         self.compactions = _COMPACTIONS.start
 
     def add(self, calls: list[LastCall], statuses: list[str], time: Times | None) -> None:
-        """Count the calls of a response, and a step if one of them counts or was rejected.
-
-        `time`: when the step was done, in ms by each clock; None if that is not on record.
-        """
+        """Count the calls of a response, and a step if one of them counts or was rejected."""
         old_position = self.place
         self.began = self.began or time
         for call, status in zip(calls, statuses, strict=True):
@@ -121,10 +118,7 @@ class Counts:
         self.compactions = _COMPACTIONS.compact(self.compactions, 1)
 
     def doubt(self, call: LastCall | None = None) -> None:
-        """Note that a call may have been executed that does not count.
-
-        `call`: the call; None if nothing is known of it.
-        """
+        """Note that a call may have been executed that does not count; None if nothing is known of it."""
         counters, last = dict(self.place.counters), self.place.last
         counters[_ERRORS.name] = None
         for identity, detector in _REPEATS.items():
@@ -257,8 +251,7 @@ class State:
             state._pending = {name: _KINDS[_KINDS.index(kind)] for name, kind in fields["pending"].items()}
             state._compacted = fields["compacted"] is True
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            msg = f"no state of a hook: {error}"
-            raise ValueError(msg) from error
+            raise ValueError(f"no state of a hook: {error}") from error
         return state
 
 
@@ -301,23 +294,20 @@ def _times(value: object) -> Times | None:
 def _place(value: Any) -> Position:  # noqa: ANN401 - JSON
     counters, last = value
     if last is not None and [*map(type, last)] != [str, int, int, int]:
-        msg = f"{last!r:.80}: expected a call"
-        raise ValueError(msg)
+        raise ValueError(f"{last!r:.80}: expected a call")
     amounts = {name: None if counters[name] is None else _amount(counters[name]) for name in _NAMES}
     return Position(amounts, None if last is None else (last[0], last[1], last[2], last[3]))
 
 
 def _amount(value: object) -> int:
     if type(value) is not int or value < 0:
-        msg = f"{value!r:.80}: expected a number"
-        raise ValueError(msg)
+        raise ValueError(f"{value!r:.80}: expected a number")
     return value
 
 
 def _names(value: object) -> list[str]:
     if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
-        msg = f"{value!r:.80}: expected a list of ids"
-        raise ValueError(msg)
+        raise ValueError(f"{value!r:.80}: expected a list of ids")
     return value
 
 
@@ -403,10 +393,7 @@ def _repeats(options: Options) -> RepeatStreak:
 
 
 def state_after(data: bytes) -> State:
-    """What was counted by the lines of a journal.
-
-    `data`: the lines, from the first on.
-    """
+    """What was counted by the lines of a journal."""
     header, _, lines = data.partition(b"\n")
     first = records(header)
     if not first:

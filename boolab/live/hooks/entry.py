@@ -23,10 +23,7 @@ def is_hook(words: list[str]) -> bool:
 
 
 def main(words: list[str], source: int = 0, sink: int = 1) -> int:
-    """Answer the event on standard input.
-
-    Returns the exit code: 0, also after an error. 2 if a person started it in a terminal, where no event can come.
-    """
+    """Answer the event on standard input; returns 0, also after an error, or 2 if a person started it in a terminal."""
     try:
         if os.isatty(source):
             sys.stderr.write("boolab: Claude Code starts this command, with an event as its input; see --help\n")

@@ -66,11 +66,7 @@ def state_folder() -> str:
 
 
 def journal_path(session: str, agent: str | None) -> str:
-    """The journal of an agent in a session.
-
-    `agent`: the id of the subagent; None for the main agent. Returns the path. Ids that are no plain names are replaced
-    by a hash.
-    """
+    """The journal of an agent in a session; ids that are no plain names are replaced by a hash."""
     name = "main" if agent is None else f"agent-{_plain(agent)}"
     return os.path.join(state_folder(), "sessions", _plain(session), f"{name}.jsonl")  # noqa: PTH118
 
@@ -95,15 +91,11 @@ def session_key(path: str) -> bytes:
         if len(key) == KEY_BYTES:
             return key
         os.unlink(key_path)  # noqa: PTH108 - damaged: no call is the same as one before, and no more is lost
-    msg = f"{key_path}: the key of the session cannot be kept"
-    raise OSError(msg)
+    raise OSError(f"{key_path}: the key of the session cannot be kept")
 
 
 def line_of(record: dict[str, object]) -> bytes:
-    """A record as a line of a journal or of the log, with its end.
-
-    `record`: what to keep. In a journal, `e` is its first key.
-    """
+    """A record as a line of a journal, where `e` is its first key, or of the log."""
     return json.dumps(record, separators=(",", ":")).encode() + b"\n"
 
 
@@ -123,10 +115,7 @@ def append(path: str, record: dict[str, object]) -> None:
 
 
 def mark_lost(path: str, kind: str) -> None:
-    """Mark a journal in which a record is missing, so that the next process adds it. A full disk has room for a mark.
-
-    `kind`: `turn` if that is what is missing; else `lost`.
-    """
+    """Mark a journal in which a `turn` or another record is missing, so that the next process adds it."""
     try:
         mark = max(_MARKS[kind], _mark_of(os.stat(path, follow_symlinks=False)))  # noqa: PTH116
         os.utime(path, ns=(mark, time.time_ns()), follow_symlinks=False)
@@ -173,10 +162,7 @@ class Journal:
         return [(match.start(), match[1].decode()) for match in _BOUNDARY.finditer(self.data)]
 
     def last_two(self) -> tuple[str, str]:
-        """The names of the latest step or turn, and of the one before; a step that is there twice is one.
-
-        Returns the names; "" where there is none.
-        """
+        """The names of the latest step or turn, and of the one before; "" where there is none."""
         boundaries = self.boundaries()
         last = boundaries[-1][1] if boundaries else ""
         ids = self.last_step()
@@ -190,10 +176,7 @@ class Journal:
         return self._step_at(boundaries[-1][0]) if boundaries else None
 
     def verdict(self, options: str, boundary: str) -> dict[str, object] | None:
-        """A verdict on record.
-
-        Returns the record; None if there is none.
-        """
+        """A verdict on record; None if there is none."""
         prefix = line_of({"e": "verdict", "on": boundary, "of": options})[:-2] + b","
         start = self.data.rfind(b"\n" + prefix)
         record = self._record_at(start) if start >= 0 else None
@@ -220,10 +203,7 @@ def start_anew(path: str) -> None:
 
 
 def compact(path: str, state_after: Callable[[bytes], dict[str, object]]) -> None:
-    """Write a journal anew: the counters in its first line, and the newest lines as they are.
-
-    Nothing happens while another process does it.
-    """
+    """Write a journal anew, its counters in the first line, unless another process does it."""
     fd = open_private(path, os.O_RDWR | os.O_APPEND)
     try:
         if not _lock(fd, fcntl.LOCK_EX) or not _is_at(fd, path):
@@ -247,10 +227,7 @@ def is_long(data: bytes) -> bool:
 
 
 def open_private(path: str, flags: int = os.O_RDWR | os.O_APPEND | os.O_CREAT) -> int:
-    """Open a file for its owner alone; a folder of it that is missing is made, where the file may be.
-
-    `path`: the file. A link is refused, and what is no plain file.
-    """
+    """Open a file for its owner alone, and make its folder; a link is refused, and what is no plain file."""
     flags |= os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     old_mask = os.umask(0o077)
     try:
@@ -265,8 +242,7 @@ def open_private(path: str, flags: int = os.O_RDWR | os.O_APPEND | os.O_CREAT) -
         os.umask(old_mask)
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
-        msg = f"{path} is no plain file"
-        raise OSError(msg)
+        raise OSError(f"{path} is no plain file")
     return fd
 
 
@@ -314,10 +290,7 @@ def _entries(folder: str) -> list[os.DirEntry[str]]:
 
 
 def _open(path: str) -> int:
-    """Open a journal to read and to append; where it is missing, it is made with its first line.
-
-    No process writes it anew before it is closed.
-    """
+    """Open a journal to read and to append, made where it is missing; no process writes it anew before it is closed."""
     for _ in range(5):
         try:
             fd = open_private(path, os.O_RDWR | os.O_APPEND)
@@ -331,8 +304,7 @@ def _open(path: str) -> int:
             _add_mark(fd)
             return fd
         os.close(fd)
-    msg = f"{path} cannot be made"
-    raise OSError(msg)
+    raise OSError(f"{path} cannot be made")
 
 
 def _lock(fd: int, kind: int) -> bool:
@@ -440,10 +412,7 @@ def log_path() -> str:
 def log(
     event: dict[str, object], did: str, verdict: dict[str, object] | None = None, **facts: str | int | None
 ) -> None:
-    """Add a line to the log. One that cannot be written is left out: it changes no answer.
-
-    `did`: what was done, such as `deny`, or `would stop` in shadow.
-    """
+    """Add a line to the log: what was done, such as `deny`. One that cannot be written is left out."""
     verdict = verdict or {}
     line: dict[str, object] = {"at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "did": did}
     line |= {"session": event.get("session_id"), "agent": event.get("agent_type") if event.get("agent_id") else None}

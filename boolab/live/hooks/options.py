@@ -55,8 +55,7 @@ class Options:
             elif name == "--scope":
                 options.scope = value
             else:
-                msg = f"{word!r:.80} is no option of the hook"
-                raise ValueError(msg)
+                raise ValueError(f"{word!r:.80} is no option of the hook")
         options.exempt = tuple(exempt)
         return options
 

@@ -65,10 +65,7 @@ def command_of(options: Options, *, shared: bool = False) -> str:
 
 
 def with_hook(text: str, command: str) -> str:
-    """Settings with the hook at each of its events, in place of one that is there.
-
-    `text`: the text of the settings; blank text is that of a new file.
-    """
+    """Settings with the hook at each of its events, in place of one that is there."""
     document = JsonText.read(filled(text))
     events = _hooks(document.value)
     key_paths = _hook_paths(events)
@@ -206,10 +203,7 @@ def _entries(events: dict[str, Any]) -> Iterator[tuple[str, int, int, dict[str, 
 
 
 def note_installed(file: UserFile, new: bytes, original: bytes | None = None) -> None:
-    """Note that the hook was installed into a file: the digest of its new content, if the file is boolab's alone.
-
-    `original`: its content without the hook, if a removal from the new content would leave another one.
-    """
+    """Note that the hook was installed into a file: the digest of its new content, if the file is boolab's alone."""
     mark = _mark(file.target)
     with suppress(OSError):  # the removal then leaves an empty object in place of no file
         if file.data is None or is_made(file) or original is not None:

@@ -48,10 +48,7 @@ class Trial(NamedTuple):
 
 
 def trial_of(path: Path) -> Trial | None:
-    """The trial that a log belongs to; None if it is in none.
-
-    It is the folder around the nearest `agent` folder above the log, or the log's own folder.
-    """
+    """The trial that a log belongs to, by the nearest `agent` folder above it, or its own; None if it is in none."""
     absolute = path.absolute()
     homes = [parent.parent for parent in absolute.parents if parent.name == _AGENT] if _AGENT in absolute.parts else []
     outer = [home.parent.parent for home in homes if home.parent.name == _STEPS]  # of a trial in several steps
@@ -115,10 +112,7 @@ def outcome(rewards: Mapping[str, float]) -> bool | None:
 
 
 def with_outcome(runs: Sequence[Run], path: Path) -> tuple[list[Run], str]:
-    """The runs of a log with the outcome of its trial, and a warning if its rewards do not decide.
-
-    Returns the runs, the same if the log is in no trial; and the warning, or "".
-    """
+    """The runs of a log with the outcome of its trial, and a warning, or "", if its rewards do not decide."""
     trial = trial_of(path) if any(run.parent_run_id is None for run in runs) else None
     if trial is None:
         return list(runs), ""

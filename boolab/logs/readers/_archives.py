@@ -53,14 +53,12 @@ class Archive:
         """A member's bytes; a `RunFormatError` if it, or all that was read, is too large, a `ValueError` if damaged."""
         method = self._members[name].compress_type
         if method not in _METHODS:
-            msg = f"{name} is compressed by method {method}; accepted: {', '.join(map(str, _METHODS))}"
-            raise ValueError(msg)
+            raise ValueError(f"{name} is compressed by method {method}; accepted: {', '.join(map(str, _METHODS))}")
         try:
             with self._zip.open(self._members[name]) as member:
                 data: bytes = member.read(min(MAX_MEMBER, self._unpacked.left) + 1)
         except Exception as error:
-            msg = f"{name} cannot be unpacked ({error or type(error).__name__})"
-            raise ValueError(msg) from error
+            raise ValueError(f"{name} cannot be unpacked ({error or type(error).__name__})") from error
         if len(data) > MAX_MEMBER:
             raise RunFormatError(f"{name} holds more than the {MAX_MEMBER:,} bytes that are read", path=self.path)
         self._unpacked.take(len(data))

@@ -160,11 +160,7 @@ class AgentLines:
             self._block(reply, block)
 
     def _is_copy(self, reply: Reply, digests: Sequence[int], index: int, parent: int, time: int | None) -> bool:
-        """Whether a line repeats blocks of a response, at their time or after the same line.
-
-        Then that line is what it is a copy of, and so are those before it. If the session rewound from the response,
-        it is back, at this place.
-        """
+        """Whether a line repeats blocks of a response, at their time or after the same line."""
         if not digests or not all(digest in reply.places for digest in digests):
             return False
         original, original_time = reply.places[digests[0]]
@@ -366,10 +362,7 @@ class AgentLines:
         return next(prompts, "").strip()
 
     def started(self, session: str, loose: Mapping[str, list[str]]) -> dict[str, list[StartedAgent]]:
-        """The subagents that calls of this session started, by call.
-
-        `loose` are the subagents in the file that no result names, by their prompts; those that are found are removed.
-        """
+        """The subagents that calls of this session started, by call; those of `loose` that are found are removed."""
         subagents: dict[str, list[StartedAgent]] = {}
         for entry in self._entries:
             for call in entry.calls if isinstance(entry, Reply) else ():
@@ -400,12 +393,7 @@ class AgentLines:
         session_id: str = "",
         branched_from: str = "",
     ) -> Run | None:
-        """The run; None if there is neither a prompt nor a response.
-
-        `subagents` are those that it started, by call. `end` is how it ended, if its parent reports that. `results` are
-        those that the harness printed about it, `inner` the usage of the subagents in the same file. `session_id` is
-        the session's id on record, and `branched_from` that of the session whose history it began with.
-        """
+        """The run, with the subagents that it started, by call; None if there is neither a prompt nor a response."""
         branch = SessionBranch(self._damage, self._entries)
         builder = branch.builder
         builder.first_time, builder.last_time = self._first, self._last

@@ -57,10 +57,7 @@ class CodexAccount:
         self.builder.note_origin(cwd=context.get("cwd"))
 
     def response_of(self, call_id: str, time: int | None) -> StepBuilder:
-        """The response of a part that was written now: of the call with this id, or of "" for any other part.
-
-        An output ends a response, but not where it was written before its call.
-        """
+        """The response of a part that was written now: of the call with this id, or of "" for any other part."""
         early = bool(call_id) and self.builder.has_early_result(call_id)
         if early:
             self.step = self.step or self.before_early

@@ -47,10 +47,7 @@ def run_name(path: Path, instance: str) -> str:
 
 
 def resolved(path: Path, instance: str, model: str = "") -> bool | None:
-    """Whether the instance was resolved, by a report beside the log; None if no report has it, or they differ.
-
-    `model` is the run's: it decides where several models have a report of the instance.
-    """
+    """Whether the instance was resolved, by a report beside the log; None if no report has it, or they differ."""
     folder = path.absolute().parent
     reports = (sidecar(f"{directory}/{name}") for directory in (folder, folder.parent) for name in _REPORTS)
     verdicts = (_verdict(report, instance) for report in map(mapping, reports) if report)

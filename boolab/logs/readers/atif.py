@@ -173,10 +173,7 @@ def runs_of(
     run_ids: Collection[str] = (),
     damage: Damage | None = None,
 ) -> list[Run]:
-    """The run of another program's trajectory, and those of the subagents within it.
-
-    The run's id is `name` if it has none, and is made unique among the `run_ids` of other runs of the file.
-    """
+    """The run of another program's trajectory, and those of its subagents; `name` is its id if it has none."""
     run_id = _free_id(text(trajectory.get("trajectory_id")) or text(trajectory.get("session_id")) or name, run_ids)
     if damage is not None:
         damage.versions.add(text(trajectory.get("schema_version")))

@@ -92,8 +92,7 @@ def _rows(path: Path, damage: Damage) -> Iterator[tuple[Any, Any]]:
         import pyarrow as pa
         from pyarrow import parquet
     except ImportError as error:
-        msg = f"reading Parquet needs pyarrow: {install('boolab[parquet]')}"
-        raise SettingError(msg) from error
+        raise SettingError(f"reading Parquet needs pyarrow: {install('boolab[parquet]')}") from error
     try:
         with open_file(path) as stream, parquet.ParquetFile(stream) as file:
             if not set(_COLUMNS) <= set(file.schema_arrow.names):

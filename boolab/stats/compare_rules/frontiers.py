@@ -80,10 +80,7 @@ class Frontier(Finding):
 
 
 def first_on_front(frame: pd.DataFrame) -> pd.DataFrame:
-    """The rows of a frontier's frame that are on the front, in each group from what saves least on.
-
-    Of settings that keep and save the same, it is the first.
-    """
+    """The rows on the front, in each group from what saves least on; of equal ones the first."""
     front = frame[frame["on_front"].fillna(value=False)]
     names = [str(name) for name in front.columns]
     keys = [name for name in names[: names.index("rule")] if name not in LIMITS]

@@ -100,8 +100,7 @@ def _settings_of_mapping(source: Mapping[Any, Iterable[Any]], name: str) -> Sett
         raise _not_known(name, dict(source))
     settings = settings_of(source)
     if settings.agents:
-        msg = f"{name}: limits for one agent alone are those of counterfactual; expected axes without @"
-        raise SettingError(msg)
+        raise SettingError(f"{name}: limits for one agent alone are those of counterfactual; expected axes without @")
     by_name = {axis.name: axis for axis in settings.axes}
     combinations = itertools.product(*(range(len(by_name[axis].values)) for axis in settings.named))
     rules: list[Rule] = []

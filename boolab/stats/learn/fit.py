@@ -31,12 +31,7 @@ _DIGITS = 6
 
 
 def fit_model(table: FeatureTable, runs: Flags, estimator: str, seed: int) -> ScoreModel:
-    """A model of failure, fitted to the boundaries of some runs, among which are successes and failures.
-
-    Its numbers are rounded to six significant digits, so that a rule that is read from its file is the same.
-
-    `runs`: R: which of them to fit it to.
-    """
+    """A model of failure, fitted to the boundaries of some runs; rounded to six digits, as its file has it."""
     weights = table.weights(runs)
     rows = np.flatnonzero(weights > 0)
     values, failed = table.features[rows], (~table.success[table.run[rows]]).astype(float)
@@ -128,10 +123,7 @@ def fit_logistic(values: Array, failed: Array, weights: Array, names: Sequence[s
 
 
 def penalty_of(values: Array, failed: Array, weights: Array, tasks: Ints) -> float:
-    """The penalty of `PENALTIES` with the smallest deviance on held-out tasks, in `FOLDS` folds.
-
-    Of many rows, a part of the tasks decides. The arguments are those of `fit_logistic`, with the task of each row.
-    """
+    """The penalty of `PENALTIES` with the smallest deviance on held-out tasks, in `FOLDS` folds."""
     x, _, _ = _standardise(values, weights)
     interval = max(1, len(x) // _ROWS)
     _, order = np.unique(tasks, return_inverse=True)
@@ -238,8 +230,7 @@ def check_trees() -> type[Any]:
     try:
         from sklearn.ensemble import GradientBoostingClassifier
     except ImportError as error:
-        msg = f"estimator='trees' needs scikit-learn: {install('boolab[learn]')}"
-        raise SettingError(msg) from error
+        raise SettingError(f"estimator='trees' needs scikit-learn: {install('boolab[learn]')}") from error
     return GradientBoostingClassifier  # type: ignore[no-any-return] # scikit-learn has no types
 
 

@@ -230,10 +230,7 @@ def learn_from(table: FeatureTable, runs: Flags, question: Question) -> tuple[Sc
 
 
 def calibration_runs(table: FeatureTable, runs: Flags, question: Question) -> Flags:
-    """Whether each run is of a task that sets the threshold.
-
-    Tasks with a success are drawn apart from those without, so that both parts have their share of both.
-    """
+    """Whether each run is of a task that sets the threshold, drawn from tasks with and without a success."""
     rng = np.random.default_rng(question.seed)
     having = np.unique(table.task[runs & table.success])
     tasks_without = np.setdiff1d(np.unique(table.task[runs]), having)
@@ -286,11 +283,7 @@ def rank_of(tasks: int, keep: float, confidence: float) -> int:
 
 
 def bound_of(peaks: Ints, tasks: Ints, keep: float, confidence: float | None) -> int | None:
-    """The highest score that is kept.
-
-    `confidence`: that of the promise about this rule; None for the one on average. Returns the bound; None if there are
-    too few tasks: see `tasks_needed`.
-    """
+    """The highest score that is kept, promised at `confidence` (None: on average); None if tasks are too few."""
     _, code, sizes = np.unique(tasks, return_inverse=True, return_counts=True)
     n = len(sizes)
     if confidence is not None:

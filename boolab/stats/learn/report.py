@@ -250,11 +250,7 @@ class Judged(NamedTuple):
 
 
 def held_out(table: FeatureTable, folds: int, seed: int, learn: Callable[[Flags], HeldOut | None]) -> Judged | None:
-    """Judge each run by a rule that is learned from the other parts of the tasks.
-
-    `learn`: a rule, from flags of the runs to learn from; None if they are too few. Returns the runs; None if a part
-    leaves too few runs to learn from.
-    """
+    """Judge each run by a rule that `learn` makes of the other parts; None if a part leaves too few runs."""
     tasks = np.random.default_rng(seed).permutation(int(table.task.max()) + 1)
     part = np.argsort(tasks)[table.task] % folds
     score = np.zeros(len(table.run), dtype=np.int64)

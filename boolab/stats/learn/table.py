@@ -69,10 +69,7 @@ class FeatureTable:
         return np.diff(self.first)
 
     def take(self, runs: Ints, task: Ints) -> FeatureTable:
-        """Some of the runs, in this order and as often as they are named, with tasks of their own.
-
-        `task`: the task of each of them, from 0.
-        """
+        """Some of the runs, in this order and as often as they are named, with tasks of their own."""
         lengths = self.steps[runs]
         first = np.concatenate(([0], np.cumsum(lengths)))
         run = np.repeat(np.arange(len(runs)), lengths)

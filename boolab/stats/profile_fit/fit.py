@@ -80,8 +80,7 @@ def fit_profile(
     """
     check_confidence(confidence)
     if hazard_from is not None and ([*hazard_from][:1] != [1] or any(a >= b for a, b in pairwise(hazard_from))):
-        msg = f"hazard_from={hazard_from!r}: expected steps that begin with 1 and ascend"
-        raise SettingError(msg)
+        raise SettingError(f"hazard_from={hazard_from!r}: expected steps that begin with 1 and ascend")
     run_list = as_runs(runs)
     record = _Seen(run_list, difficulties or {}, finish_tool)
     if not record.tools:

@@ -90,8 +90,7 @@ class Fit(Displayable):
         """
         if parameter not in self._rows:
             near = [name for name in self._rows if name.partition(".")[0] == parameter.partition(".")[0]]
-            msg = f"{parameter!r} was not estimated; estimated: {', '.join(near or self._rows)}"
-            raise SettingError(msg)
+            raise SettingError(f"{parameter!r} was not estimated; estimated: {', '.join(near or self._rows)}")
         return self._rows[parameter]
 
     @property
@@ -121,8 +120,7 @@ def fit_of(
 ) -> Fit:
     """The fit of a profile to turns: it is played `simulated` times, and compared with them."""
     if simulated < 2:  # noqa: PLR2004 - one run has no distribution
-        msg = f"simulated={simulated!r}: expected at least 2"
-        raise SettingError(msg)
+        raise SettingError(f"simulated={simulated!r}: expected at least 2")
     longest = max(len(turn.moves) for turn in recorded)  # beyond it there is nothing to compare with
     played = turns(play(profile, simulated, [turn.run.task for turn in recorded], longest), finish_tool)
     goodness, bands = compared(recorded, played, figures.confidence)

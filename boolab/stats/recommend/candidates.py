@@ -188,10 +188,7 @@ class Candidates:
         self._of_setting: dict[tuple[tuple[str, Any], ...], Ints] = {}
 
     def choose(self, left_out_fold: int | None = None) -> Choice:
-        """Of all settings that are shown to keep enough, the one that saves most on record.
-
-        The units of the fold `left_out_fold` take no part.
-        """
+        """Of all settings that are shown to keep enough, the one that saves most on record, without one fold."""
         question, fold = self._question, np.arange(FOLDS)
         good = base_of(self._units) & (True if left_out_fold is None else self._fold != left_out_fold)
         codes, tasks = pd.factorize(self._clusters[good])

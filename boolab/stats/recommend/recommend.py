@@ -104,8 +104,7 @@ class Recommendation(Finding):
             SettingError: if there are several groups, each with a setting of its own: see `frame`.
         """
         if len(self.frame) != 1:
-            msg = f"there are {len(self.frame)} groups, each with a setting of its own: see .frame"
-            raise SettingError(msg)
+            raise SettingError(f"there are {len(self.frame)} groups, each with a setting of its own: see .frame")
         return self._setting(0)
 
     def limits(self, agent: str | None = None) -> Limits:
@@ -127,8 +126,7 @@ class Recommendation(Finding):
         """
         row = self._place(agent)
         if not any(value is not None for value in self._setting(row).values()):
-            msg = f"nothing can be exported. {self._why(row)} {self._try}"
-            raise SettingError(msg)
+            raise SettingError(f"nothing can be exported. {self._why(row)} {self._try}")
         return self._limits(row, agent)
 
     def limits_by_group(self) -> dict[str, Limits]:
@@ -196,13 +194,11 @@ class Recommendation(Finding):
             rows = [n for n in rows if self.frame["agent"].iloc[n] == agent]  # type: ignore[assignment]
             if not rows:
                 agents = list(dict.fromkeys(map(str, self.frame["agent"])))
-                msg = f"agent={agent!r}: there is no group of that agent{near(agent, agents, 'agents')}"
-                raise SettingError(msg)
+                raise SettingError(f"agent={agent!r}: there is no group of that agent{near(agent, agents, 'agents')}")
         if len(rows) == 1:
             return rows[0]
         if not rows:
-            msg = f"nothing can be exported. {' '.join(self.sentences)} {self._try}"
-            raise SettingError(msg)
+            raise SettingError(f"nothing can be exported. {' '.join(self.sentences)} {self._try}")
         names = [group_name(self.frame[keys].iloc[n]) for n in rows]
         advice = (
             "pass agent= (--agent in a terminal), one of them"
@@ -328,20 +324,17 @@ def recommend(
     check_confidence(confidence)
     check_confidence(keep, "keep")
     if objective not in OBJECTIVES:
-        msg = f"objective={objective!r}: expected one of {', '.join(OBJECTIVES)}"
-        raise SettingError(msg)
+        raise SettingError(f"objective={objective!r}: expected one of {', '.join(OBJECTIVES)}")
     if success not in (None, "label", "ended"):
         msg = f"success={success!r}: expected 'label', 'ended' (the proxy), or None (labels where there are any)"
         raise SettingError(msg)
     if dependence not in DEPENDENCE:
-        msg = f"dependence={dependence!r}: expected one of {', '.join(map(repr, DEPENDENCE))}"
-        raise SettingError(msg)
+        raise SettingError(f"dependence={dependence!r}: expected one of {', '.join(map(repr, DEPENDENCE))}")
     keys = keys_of(by, {*_FRAME, *LIMITS})
     agent_axis = next((name for name in grid or () if "@" in name), None)
     if agent_axis is not None:
         suffix = agent_axis[agent_axis.index("@") :]
-        msg = f"grid: {agent_axis!r}: each agent gets a setting of its own by itself: leave {suffix} out"
-        raise SettingError(msg)
+        raise SettingError(f"grid: {agent_axis!r}: each agent gets a setting of its own by itself: leave {suffix} out")
     harness = None if policy is None else get_policy(policy)
     identity = identity_under(harness, identity, exempt)
     order = tuple(grid) if grid is not None else JOINT_AXES if harness is None else axes_of(harness)

@@ -113,8 +113,7 @@ def truth_of(material: Material, positive: Positive | None) -> Truth:
         try:
             flags = _flags(material, positive)
         except SettingError as error:
-            msg = f"positive: {error}"
-            raise SettingError(msg) from None
+            raise SettingError(f"positive: {error}") from None
         name = positive if isinstance(positive, str) else str(getattr(positive, "__name__", UNNAMED))
         unlabelled, true = (np.array([flag is truth_value for flag in flags], bool) for truth_value in (None, True))
         return Truth(~unlabelled, true, UNNAMED if name == "<lambda>" else name, user=True)

@@ -202,8 +202,7 @@ def _make_sweep(key: str | StopRule, thresholds: Sequence[float]) -> _Sweep:
 
 def _check_threshold(rule: object) -> Threshold:
     if not isinstance(rule, Threshold):
-        msg = f"rules: {rule} has several thresholds: expected rules of one, such as bl.doom_loop(3)"
-        raise SettingError(msg)
+        raise SettingError(f"rules: {rule} has several thresholds: expected rules of one, such as bl.doom_loop(3)")
     return rule
 
 

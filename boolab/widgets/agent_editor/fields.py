@@ -19,10 +19,7 @@ _LABELS = {"identity": "equal calls", "exempt": "exempt tools"}
 
 
 def verdict_of(agent: str, messages: Mapping[str, str], changed: Sequence[str]) -> str:
-    """What is valid, what has changed, and what is saved, in a sentence or two.
-
-    `messages`: what is wrong, by key; "" for the file.
-    """
+    """What is valid, what has changed, and what is saved; `messages` has what is wrong, by key, "" for the file."""
     name = clean(shorten(agent)) or "This agent"
     if messages:
         wrong = [label_of(field) if field else "the file" for field in messages]

@@ -82,8 +82,7 @@ class CapTables:
         """The table for a setting's identity, scope and agent; its limits do not matter."""
         if setting.agent != ALL_AGENTS and setting.agent not in self.groups:
             agent_names = ", ".join(map(repr, dict.fromkeys([ALL_AGENTS, *self.groups])))
-            msg = f"agent={setting.agent!r}: no run is of this agent: {agent_names}"
-            raise SettingError(msg)
+            raise SettingError(f"agent={setting.agent!r}: no run is of this agent: {agent_names}")
         if setting.agent == ALL_AGENTS and self.roots:
             names = ", ".join(map(repr, self.groups))
             msg = (
@@ -156,12 +155,7 @@ class CapTables:
         return self._found.get(_where(setting), {}).get(self.question)
 
     def recommended(self, setting: Setting) -> dict[str, Any]:
-        """The result of `recommend` for a setting's identity, scope and agent; the first time takes a while.
-
-        Returns `setting` (by axis; None if nothing qualifies), `reason` (why there is none, in a few words),
-        `sentences`, `notes`, `tasks`, `effective` (how many independent successes hold as much information; None if it
-        was not computed), `keep`, `confidence` and `more_needed`.
-        """
+        """The result of `recommend` for a setting's identity, scope and agent; the first time takes a while."""
         result = self.found(setting)
         if result is None:
             result = self.search(setting, self.question)
@@ -191,10 +185,7 @@ class CapTables:
                     del self._tables[key]  # the next one has it
 
     def search(self, setting: Setting, question: Question) -> dict[str, Any]:
-        """The result of `recommend`, as `recommended` returns it; the limits of the setting make no difference.
-
-        It reads only what never changes, and keeps nothing: another thread may call it, and `add` takes its result.
-        """
+        """The result of `recommend`, as `recommended` has it; another thread may call it, as it keeps nothing."""
         group = None if self.roots else self.group(setting)
         runs = self._as_given if group is None else [self._as_given[index] for index in group.runs]
         empty_result: dict[str, Any] = {

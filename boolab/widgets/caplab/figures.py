@@ -48,10 +48,7 @@ class CapCurve:
 
 
 def title_of(curve: CapCurve, keep: float, advised: int | None = None, confidence: float = 0.95) -> str:
-    """What the curve shows, in a sentence: the recommended cap, else the tightest one that keeps enough on record.
-
-    `advised`: the recommended cap; None if there is none.
-    """
+    """What the curve shows: the recommended cap, if `advised`, else the tightest one that keeps enough on record."""
     if not curve.total:
         return f"What each cap saves of the {curve.measure}"
     if not _keeps(curve.lower[-1], curve.total, keep):
@@ -70,10 +67,7 @@ def title_of(curve: CapCurve, keep: float, advised: int | None = None, confidenc
 
 
 def note_of(curve: CapCurve, confidence: float, other_limits: str = "", *, turns: bool) -> str:
-    """What is drawn, and on which data.
-
-    `other_limits`: the other limits that are set, in a few words; empty if none is.
-    """
+    """What is drawn, on which data, and which other limits are set."""
     of_turns = "steps in a turn" if curve.noun == "turn" else "steps in the longest turn of a run"
     steps = of_turns if turns else "steps"
     upper_text = "what may be kept" if [*curve.upper] != [*curve.lower] else "what is kept"
@@ -126,10 +120,7 @@ def amounts(saved: float, total: float, measure: str) -> str:
 
 
 def frontier_title(curve: CapCurve) -> str:
-    """What is true of all caps in the frontier: whether one saves a larger share than it loses of the successes.
-
-    A cap that stops nothing saves and loses nothing, and does not count.
-    """
+    """Whether a cap in the frontier saves a larger share than it loses of the successes, in a sentence."""
     comparison = f"a larger share of the {curve.measure} than it loses of the {curve.success}"
     rows = zip(curve.caps, curve.lower, curve.shares, curve.stopped, strict=True)
     better = {
@@ -156,12 +147,7 @@ def frontier_title(curve: CapCurve) -> str:
 def numbers_of(
     answer: Mapping[str, Any], trade: Trade, total: int, confidence: float, *, proxy: bool, noun: str = "run"
 ) -> list[Number]:
-    """What is kept, saved, stopped and traded, as texts.
-
-    `answer`: `kept`, `at_least`, `saved`, `saved_least` and `cut` of a setting. `proxy`: whether a success is a run or
-    turn that ended by itself. Returns for each: `key`, `label`, `value`, `of` (its base), `below` (its bound), `wrong`
-    (what is lost).
-    """
+    """What is kept, saved, stopped and traded, as texts; with `proxy`, a success is a run that ended by itself."""
     sure = f"({level(confidence)} confidence)"
     return [
         _kept_number(answer["kept"], answer["at_least"], sure, proxy=proxy),

@@ -19,13 +19,7 @@ LONG: Final = 40  # letters of a line that finds no place beside a harness
 
 
 def how_to_set(setting: Setting, policy: str | Policy | None = None) -> list[dict[str, Any]]:
-    """A setting as text for each harness, and as Python.
-
-    `setting`: the setting. Without any limit, only boolab has texts for it. Returns for each: `name` (an export target,
-    or "python"), `title`, `where` (where the text belongs), `text` (ready to paste), `line` (the lines of the text with
-    the limits), `short` (which limits it sets; "" for none), `others` (further texts, each with `where` and `text`) and
-    `notes` (what the texts have no comment for). A harness whose limits are set in two places has two.
-    """
+    """A setting as text for each harness, and as Python; one whose limits are set in two places has two."""
     limit_values = {name: value for name, value in setting.limits.items() if value is not None}
     front = as_front_matter(setting, policy)
     boolab_ways = [

@@ -27,15 +27,7 @@ _NUMBER: Final = re.compile(r"(\d+)")
 def settings_in_page(
     table: CapTable, setting: Setting, extra_limits: Limits | None, rows: int, *, all_columns: bool
 ) -> HeldSettings:
-    """The answers to some settings, in columns of a tool budget and a doom-loop threshold each.
-
-    The columns without these two limits, with those of `setting` and with those of `extra_limits` have all caps.
-
-    `extra_limits`: further limits that are held: those of the recommended setting. Returns `values` (by axis, what the
-    columns have), `columns` (each with its limits, its `caps`, their `answers`, and the `curve` of all caps),
-    `patterns` (see `how` in the answers), `some` (which limits are held in part) and a `note` of what the page cannot
-    do.
-    """
+    """The answers to some settings, in columns of a tool budget and a doom-loop threshold, and what they lack."""
     shown_limits = [limit_values for limit_values in (setting.limits, extra_limits) if limit_values]
     full = {(limit_values["tool_budget"], limit_values["doom_loop"]) for limit_values in shown_limits} | {(None, None)}
     values = {
@@ -80,11 +72,7 @@ def _some(table: CapTable, values: Mapping[str, Sequence[int | None]]) -> str:
 
 
 def sampled(values: Sequence[int | None], max_values: int, extra_values: Iterable[int | None] = ()) -> list[int | None]:
-    """Some of the ascending values of an axis: its ends, `max_values` at most in between, and those of `extra_values`.
-
-    `values`: the values; the last one is None, which is off. With a `max_values` of 0, those of `extra_values` and the
-    last one are taken alone.
-    """
+    """Some of the ascending values of an axis: its ends, `max_values` at most in between, and `extra_values`."""
     indices = {*_places(len(values), max_values)} if max_values else {len(values) - 1}
     wanted_values = set(extra_values)
     return [value for index, value in enumerate(values) if index in indices or value in wanted_values]

@@ -80,13 +80,7 @@ class RunGroup(NamedTuple):
 
 
 def groups_of(runs: Sequence[Run], *, families: bool) -> list[RunGroup]:
-    """The groups of some runs: those of an agent on a data set, in the order of `in_agent_order`, then unions of them.
-
-    Data sets are kept apart where `settings["set"]` of the runs names them. A union is an agent with all of its data
-    sets, and all runs, where there are several groups.
-
-    `families`: whether some are of subagents. Then each agent has limits of its own, in whatever it does.
-    """
+    """The groups of some runs: those of an agent on a data set, then unions of them; of `families`, agents alone."""
     by_agent: dict[str, dict[str, list[int]]] = {}
     for index, run in enumerate(runs):
         name = "" if families else str(run.settings.get(SET) or "")

@@ -107,10 +107,7 @@ class CapTable:
         return {name: int(values[indices]) for name, values in self._sums.items()}
 
     def answer(self, setting: Setting, rows: int = ROWS) -> dict[str, Any]:
-        """All that is shown of one setting, as plain data: what it keeps, saves and stops, its curve, its code.
-
-        `setting`: the setting; of this table's identity, scope and agent.
-        """
+        """All that is shown of one setting, as plain data: what it keeps, saves and stops, its curve, its code."""
         return {**self.answer_at(setting, rows), "curve": self.curve(setting.limits)}
 
     def answer_at(self, setting: Setting, rows: int = ROWS) -> dict[str, Any]:

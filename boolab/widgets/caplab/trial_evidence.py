@@ -32,8 +32,7 @@ class TrialEvidence:
 
     def __init__(self, trial: object, runs: Sequence[Run], groups: Sequence[RunGroup]) -> None:
         if not isinstance(trial, Trial | TrialResult):
-            msg = f"trial={type(trial).__name__}: expected the plan that bl.trial returns, or its result"
-            raise SettingError(msg)
+            raise SettingError(f"trial={type(trial).__name__}: expected the plan that bl.trial returns, or its result")
         self.result: TrialResult = trial.result if isinstance(trial, Trial) else trial
         tried_ids = set(self.result.runs["run_id"])
         roots = {index: run.run_id for index, run in enumerate(runs) if run.parent_run_id is None}
@@ -82,12 +81,7 @@ class TrialEvidence:
         }
 
     def shown(self, table: CapTable) -> dict[str, Any]:
-        """The sentence, the evidence, and the marks of the figure, as plain data.
-
-        Returns `sentence`, `columns` and `rows` (the evidence as texts), and `mark`, which is None unless a step cap
-        beyond the runs on record is tried: `cap`, `label`, `tips`, `note`, and `bounds`, `branches` and `hazards`, each
-        with its `low`, `high` and `value` as shares of the successes on record, or None where there are none.
-        """
+        """The sentence, the evidence, and, for a cap beyond the record, the marks of the figure, as plain data."""
         columns, rows = self._rows
         cap = self.cap_beyond(table)
         mark = None if cap is None else self._mark(cap)

@@ -16,19 +16,13 @@ from boolab.whatif.step_table import Ledger
 
 
 def independent_successes(ledger: Ledger) -> int:
-    """How many successes are independent for certain: those of one task count as one.
-
-    A run without the name of a task is a task of its own.
-    """
+    """How many successes are independent for certain: those of one task count as one."""
     good = ledger.runs[ledger.success == 1]
     return int(good["task"].where(good["task"] != "", good["run_id"]).nunique())
 
 
 def bounds_of(kept: Any, successes: int, independent: float, confidence: float) -> Array:  # noqa: ANN401 - an array or a number
-    """The lower bound of the share of future successes that a setting keeps, for one setting or many.
-
-    `independent`: how many of these are independent: the effective sample size, or see `independent_successes`.
-    """
+    """The lower bound of the share of future successes that a setting keeps, for one setting or many."""
     if not successes:
         return np.zeros(np.shape(kept))
     alike = np.minimum(np.asarray(kept) * independent / successes, independent)  # rounding may exceed all of them
@@ -44,11 +38,7 @@ def trade_in_numbers(kept: Mapping[str, int], saved: Mapping[str, Any]) -> Trade
 def verdict_of(
     setting: Setting, kept: Mapping[str, int], saved: Mapping[str, Any], success: str, keep: float = 0.0
 ) -> list[str]:
-    """What a setting keeps and saves, and whether that is a good trade. Where it keeps too little, that comes first.
-
-    `kept`: `lower` and `upper` of the successes that it keeps, `of` those on record. `saved`: what it saves: `measure`,
-    `label`, `saved`, `of`, `share`.
-    """
+    """What a setting keeps and saves, and whether that is a good trade; if it keeps too little, that comes first."""
     limits = [LIMITS[name].with_value(value) for name, value in setting.limits.items() if value is not None]
     if not limits:
         return ["No limit is set: nothing is stopped, and nothing is saved.", ""]

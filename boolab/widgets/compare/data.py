@@ -75,11 +75,7 @@ def side_of(run: Run, name: str) -> Side:
 
 
 def first_divergent_step(a: Run, b: Run, names: Sequence[str], *, prompts: bool = True) -> DivergentStep | None:
-    """The first step at which two recorded runs are not the same; None if they never diverge.
-
-    It compares the messages before the step, the model's text and calls, and the results of the calls; then, whether
-    the step was made, and how the runs end. `prompts` is whether those before the first step are compared too.
-    """
+    """The first step at which two recorded runs, or their prompts, are not the same; None if they never diverge."""
     before = [_messages_before(run, prompt=prompts) for run in (a, b)]
     for step, (one, other) in enumerate(zip(a.steps, b.steps, strict=False), 1):
         if before[0].get(step) != before[1].get(step):
@@ -115,12 +111,7 @@ def compare_data(
     notes: Sequence[str] = (),
     differences: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """What compare.js draws, as plain data.
-
-    `stretches` hold the steps in order; `steps` what is drawn of each, by side, None on the right where it is the same
-    as on the left; `table` amounts and their difference; `did` what each does where they diverge, if its step and its
-    end do not show it; `differences` those of two agents or policies.
-    """
+    """What compare.js draws, as plain data: the steps in stretches, amounts, and what differs."""
     keys = [[_key(step) for step in side.run.steps] for side in (a, b)]
     stretches = list(_cut(align(*keys), a.run, b.run, divergence))
     same_in_b = {s.b + k for s, kind in stretches if kind == "same" for k in range(s.n_b)}

@@ -33,12 +33,7 @@ _LISTED: Final = ("run_id", "steps", "rank", "outcome", "stop_reason", "success"
 def heatmap_data(
     squares: Sequence[Square], x: str, y: str, rows: Iterable[pd.DataFrame] | None, runs: Mapping[str, Run] | None
 ) -> dict[str, Any]:
-    """What heatmap.js draws, as plain data.
-
-    `rows`: a row for each run of each cell: see `boolab.widgets.heatmap.sources`. None where the runs are not known.
-    Its `rows` are the grid's from the top, `runs` those that any cell lists; a cell's `listed` holds places in
-    `runs`, the steps at which to open them, and places in `whys`.
-    """
+    """What heatmap.js draws, as plain data; without `rows` (see `sources`), the runs of cells are not known."""
     square = squares[0]
     base: dict[str, Any] = {
         "title": square.title or f"Nothing to draw: {square.empty}.",

@@ -15,10 +15,7 @@ from boolab.plots._grid_cells import Square
 
 
 def best_of(square: Square) -> Mapping[Hashable, object] | None:
-    """The row that saves most steps on record among those that keep enough; of equal ones the loosest.
-
-    None where that is not known, where no setting keeps enough, or none of these saves a step.
-    """
+    """The row that saves most steps among those that keep enough, the loosest of equal ones; None if there is none."""
     rows = _known(square)
     if rows is None:
         return None
@@ -32,10 +29,7 @@ def best_of(square: Square) -> Mapping[Hashable, object] | None:
 
 
 def verdict_of(square: Square, best: Mapping[Hashable, object] | None, x: str, y: str) -> str:
-    """What to set, in one sentence; nothing where that is not known, or where a setting is recommended already.
-
-    `best` is the row of `best_of`; `x` and `y` are the axes.
-    """
+    """What to set, in one sentence; "" where that is not known, or where a setting is recommended already."""
     rows = _known(square)
     if rows is None or square.marked_row is not None or square.keep is None:
         return ""

@@ -38,15 +38,7 @@ _PATH_KEYS: Final = ("file_path", "path", "filePath", "filename", "file_name", "
 def card_of(
     tool: str, kind: str, arguments: str, value: object, *, result: str = "", window: str = ""
 ) -> dict[str, Any]:
-    """What a call's card shows, as plain data.
-
-    - `value`: the same, parsed; None where they are not JSON, or redacted.
-    - `window`: the last result that showed lines of an open file: see `edits_of`.
-
-    Returns `about`: its main argument in one line. `fields`: name and text of each other argument. `edits`: for each
-    its `path`, `note`, `first` (the number of its first line; None: not known) and `rows`: a sign, then the line in
-    parts, of which every second one is changed.
-    """
+    """What a call's card shows, as plain data; `window` is the last result that showed lines of an open file."""
     if arguments == REDACTED:
         return {"about": "", "fields": [["arguments", "not in the log"]], "edits": []}
     if is_redacted(arguments):

@@ -46,10 +46,7 @@ def replay_data(
     rules: Sequence[StopRule] = (),
     runs: Sequence[Run] = (),
 ) -> dict[str, Any]:
-    """A run as plain data. A child whose call is not known has None as its `step` and `call`.
-
-    `runs`: runs among which there are subagents of it, linked by their `parent_run_id`.
-    """
+    """A run as plain data, with those of `runs` that are subagents of it."""
     return replays_data([run], policies, rules, runs)[0]
 
 
@@ -234,10 +231,7 @@ def _children_notes(children: Sequence[Child], left_out: int) -> Iterator[str]:
 
 
 def code_of(run: Run, store: str | Path | None = None) -> list[str]:
-    """The code before and after the number of the step. It runs where the run's file is.
-
-    `run`: the run. One that was not read from a file is looked for in a list `runs`.
-    """
+    """The code before and after the number of the step; one without a file is looked for in a list `runs`."""
     lines = ["import boolab as bl", ""]
     if store is not None:
         return ["\n".join([*lines, f"bl.Replay({str(store)!r}, step="]), ")"]

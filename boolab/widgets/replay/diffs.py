@@ -31,11 +31,7 @@ class DiffRow(NamedTuple):
 
 
 def diff_rows(old: str, new: str) -> list[DiffRow]:
-    """The rows of the diff of two texts.
-
-    The lines of the rows without "+" are those of the old text, those without "-" of the new one. An empty
-    text has none.
-    """
+    """The rows of the diff of two texts: those without "+" are the old lines, those without "-" the new ones."""
     old_lines, new_lines = (text.split("\n") if text else [] for text in (old, new))
     rows: list[DiffRow] = []
     for tag, i, j, k, m in _changes(old_lines, new_lines):

@@ -55,10 +55,7 @@ class Edit(NamedTuple):
 
 
 def edits_of(kind: str, value: object, result: str = "", window: str = "") -> list[Edit]:
-    """The edits of a call, in order; none if it is no edit whose texts are known.
-
-    `value`: its arguments, parsed; a text where they are no JSON.
-    """
+    """The edits of a call, in order; none if it is no edit whose texts are known."""
     if isinstance(value, str):
         return list(_of_patch(value, ()))
     if not isinstance(value, Mapping):

@@ -184,14 +184,7 @@ def _of_subagent(payload: Mapping[str, Any]) -> str:
 
 
 def rows_between(run: Run, marks: Sequence[Mapping[str, Any]], children: Sequence[Child] = ()) -> list[dict[str, Any]]:
-    """The rows between the steps of a run, in order.
-
-    `children`: its subagents. Those whose call is not known have a row, by the time at which they were started. Returns
-    for each row `after` (the step that it follows; 0: before the first), `kind` (limit, compaction, subagent or stop),
-    `title`, `text`, `name` (short, for the outline), `details` (the summary of a compaction; what was written when the
-    run was stopped), `about` (what the details are), and `child` (the place of a subagent among the children; None in
-    other rows).
-    """
+    """The rows between the steps of a run, in order: limits, compactions, subagents and the stop."""
     order = ("compaction", "subagent", "limit", "stop")
     rows = [*_limits(run, marks), *_compactions(run), *_subagents(run, children), _stop(run, marks)]
     return sorted(rows, key=lambda row: (row["after"], order.index(row["kind"])))

@@ -46,14 +46,7 @@ def nameless(run: Run) -> Run:
 
 
 def gauges_of(run: Run, compared: Sequence[tuple[str, int, str]] = ()) -> list[dict[str, Any]]:
-    """The counters of a run after each of its steps, as its rules read them: see `counts_by_turn`.
-
-    Returns for each counter `key`, `label`, `unit` (count, tokens, usd, ms), `limit` (None: nothing limits it), `by`
-    (whose limit it is; "" for the run's own) and `values`: before the first step, then after each. None is unknown. The
-    context that was sent to the model and the model's time are there where they are on record. Counters that are not on
-    record are left out, unless the run limits them; those of errors and time also where nothing limits them and they
-    stay zero.
-    """
+    """The counters of a run after each of its steps, as its rules read them, with their limits; None is unknown."""
     ledger = ledger_of(nameless(run), (RepeatStreak(run.identity), ErrorStreak()))
     other_limits = [(counter, value, name) for counter, value, name in compared if name != run.policy]
     return [*_gauges(run.limits, ledger, RepeatStreak(run.identity).name, other_limits), *_measured(run)]
@@ -99,12 +92,7 @@ _MAX_LABELLED: Final = 3
 
 
 def curves_of(run: Run, gauges: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The curves of a run: each with `key`, `label`, `unit`, `limit` (None: not known) and `values` after each step.
-
-    Cost and tokens are sums. Where the run's own limits hold, they are the counters that these read, which may start
-    at zero in each turn: their label then has "(turn)". Where none does, they are sums of the whole run. What fewer
-    than two steps have on record has no curve; None is unknown.
-    """
+    """The curves of a run: counters by turn where its own limits hold, else sums; None is unknown."""
     usages = [step.response.usage for step in run.steps]
     costs = [None if usage.cost is None else usage.cost / MICRO for usage in usages]
     tokens = [

@@ -25,13 +25,7 @@ _COMMAND: Final = re.compile(r"/\S+")
 
 
 def header_of(run: Run, marks: Sequence[Mapping[str, Any]], longest: int) -> dict[str, Any]:
-    """What the head of a replay shows.
-
-    Returns `title` and `task` (the whole text), `facts` (agent, model, policy, source, run), `system` (the system
-    prompt), `tools` (name and number of calls), `outcome` (`sign`, `label`, `score`, and `detail`: what judged it),
-    `kpis` (`name`, `value`, `label`), and `verdict` (`happened`, `limit` and `loss`; the last two are empty if no limit
-    would have stopped the run).
-    """
+    """What the head of a replay shows: title, facts, prompt, tools, outcome, figures and verdict."""
     texts = [text for message in run.prompt if message.role == "user" and (text := shown(message.text))]
     first_prompt = next((text for text in texts if not _COMMAND.fullmatch(text.strip())), "")
     task_text = shown(run.task)

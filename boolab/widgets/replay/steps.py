@@ -232,13 +232,7 @@ _TIMES: Final = "\N{MULTIPLICATION SIGN}"
 def outline_of(
     turns: Sequence[Mapping[str, Any]], steps: Sequence[Mapping[str, Any]], followed_steps: Collection[int] = ()
 ) -> list[dict[str, Any]]:
-    """The outline of a run.
-
-    `followed_steps`: the steps that something follows in the transcript: no item continues after one of them. Returns
-    for each turn `turn`, `title` and `items`: each of them `label`, `kind` (of tools; "text" where nothing is called),
-    `first` and `last` step, `errors` (how many of its calls failed), and `repeats` (how many steps repeat the call
-    before them).
-    """
+    """The outline of a run: no item continues after one of the steps that something follows."""
     outline = []
     for number, turn in enumerate(turns, 1):
         items = _items(steps, turn["first"], turn["last"], followed_steps, ends=number == len(turns))

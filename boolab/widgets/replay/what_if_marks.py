@@ -28,15 +28,7 @@ _SHORT: Final = {limit.reason: limit.short_label for limit in LIMITS.values()} |
 def marks_of_each(
     runs: Sequence[Run], policies: Sequence[str | Policy] | None = None, rules: Sequence[StopRule] = ()
 ) -> list[list[dict[str, Any]]]:
-    """Where each policy, and each rule, would have stopped each of these runs; the real stop is the first mark.
-
-    `policies`: policies, or names of presets; by default `DEFAULT_POLICIES` without the run's own. One that compacts is
-    evaluated as if it did not, because no recording shows what the model does with a summary. Returns for each run its
-    marks: `label`, `policy`, `rule`, `limit` (in words), `reason`, `outcome` (see `counterfactual`), `step` (how many
-    steps of the run are complete at the stop; None: never), `acts` (what happens there: "stops", "steps in", where the
-    model gets a message and the rest is open, or "unknown", where a counter is not on record; None: nothing), `own`,
-    and `compacts` (it was evaluated without its compaction).
-    """
+    """Where each policy and rule would have stopped each of these runs; the real stop is the first mark."""
     marks = [[real_stop(run)] for run in runs]
     for policy in DEFAULT_POLICIES if policies is None else policies:
         indices = [index for index, run in enumerate(runs) if policies is not None or run.policy != policy]

@@ -136,10 +136,7 @@ MAX_STEPS: Final = 12_000
 
 
 def replay_parts(runs: Iterable[Run], other_runs: Sequence[Run] = ()) -> dict[str, PagePart]:
-    """By run_id, the views that a page without a kernel can open: of these runs, most wanted first, those that fit.
-
-    `other_runs` are runs among which there may be those of their subagents.
-    """
+    """By run_id, the views that a page without a kernel can open: of these runs, most wanted first, those that fit."""
     chosen_runs: dict[str, Run] = {}
     steps = 0
     for run in runs:

@@ -187,11 +187,7 @@ class SweepCounts:
             self._failures.setdefault(error, _Failure(result)).runs += 1
 
     def snapshot(self, state: State, time_s: float, error: BaseException | None = None) -> dict[str, Any]:
-        """All that is shown, as plain data; None is unknown.
-
-        `rows` are at most `ROWS` settings, in the order of the plan. `time_s` is by the clock of `begin`; `error` is
-        what ended the sweep early.
-        """
+        """All that is shown, as plain data; None is unknown. `error` is what ended the sweep early."""
         elapsed = None if self._begun is None else time_s - self._begun
         rate = self._rate(time_s)
         cells_left = None if self.total is None else self.total - self._done
@@ -363,10 +359,7 @@ class SweepCounts:
 
 
 def _with_copies(rows: list[dict[str, Any]], idle_indices: Sequence[int]) -> list[dict[str, Any]]:
-    """Mark the rows that differ from an earlier one only in columns without effect.
-
-    `copy` is true for these. `spans` is the text of each column in the first of them: all values in such a column.
-    """
+    """Mark the rows that differ from an earlier one only in columns without effect, as copies of it."""
     firsts: dict[tuple[str, ...], dict[str, Any]] = {}
     for row in rows:
         values = row["values"]
