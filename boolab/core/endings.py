@@ -1,6 +1,6 @@
-"""How a record ended: by itself or censored, and whether an end without a label counts as a success.
+"""How a record ended: by itself or censored, whether that counts as a success, and whether it can be continued.
 
-These are two questions. `terminated`: would a looser limit have changed nothing? It decides between `unchanged` and
+The first two differ. `terminated`: would a looser limit have changed nothing? It decides between `unchanged` and
 `censored`. `proxy_success`: is an end without a label a success? An agent that ended by itself, but whose last calls
 were never executed, or whose last response was cut off, has terminated and has not succeeded.
 """
@@ -10,11 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from boolab.core.finish_reasons import FAILED_FINISH, finish_reason
 from boolab.core.run import Run
 from boolab.core.types import Step
-
-FAILED_FINISH: Final = frozenset({"length", "content_filter", "error"})
-"""The finish reasons of a response that did not come to its own end, in boolab's vocabulary."""
 
 _NO_REASON: Final = ("other", "unknown")
 """What providers and harnesses write where they know no reason: an answer may have come to its end, nothing has not."""
@@ -103,47 +101,25 @@ def _has_unexecuted_call(step: Step) -> bool:
     return any(call.name not in FINISHING for call in step.dropped)
 
 
-_FINISH: Final = {
-    "blocklist": "content_filter",
-    "content_filter": "content_filter",
-    "content_filtered": "content_filter",
-    "context_length_exceeded": "length",
-    "context_window_exceeded": "length",
-    "end_turn": "stop",
-    "error": "error",
-    "function_call": "tool_calls",
-    "guardrail_intervened": "content_filter",
-    "image_safety": "content_filter",
-    "length": "length",
-    "max_output_tokens": "length",
-    "max_tokens": "length",
-    "maxtokens": "length",
-    "model_context_window_exceeded": "length",
-    "model_length": "length",
-    "prohibited_content": "content_filter",
-    "recitation": "content_filter",
-    "refusal": "content_filter",
-    "safety": "content_filter",
-    "spii": "content_filter",
-    "stop": "stop",
-    "stop_sequence": "stop",
-    "token_limit": "length",
-    "tool_call": "tool_calls",
-    "tool_calls": "tool_calls",
-    "tool_use": "tool_calls",
-    "tooluse": "tool_calls",
-}
-FINISH_REASONS: Final = frozenset(_FINISH.values())
-"""The vocabulary."""
+def has_boundary(run: Run, step: Step) -> bool:
+    """Whether a boundary follows at which the step counts: none exists after a final text, a pause or a synthesis."""
+    if not step.counted:
+        return False
+    if step.index < len(run.steps):
+        answered = any(result is not None for result in step.results)
+        return run.steps[step.index].turn == step.turn or answered
+    if run.stop_reason in ("finished", "paused", "synthesis"):
+        return False
+    return sum(other.turn == step.turn for other in run.steps) <= run.stop_step
 
 
-def finish_reason(word: object) -> str | None:
-    """A provider's word for why a response ended, in boolab's vocabulary; a word that is not known stays as it is.
-
-    Example:
-        >>> finish_reason("end_turn"), finish_reason("MAX_TOKENS"), finish_reason("pause"), finish_reason(None)
-        ('stop', 'length', 'pause', None)
-    """
-    if not isinstance(word, str) or not word:
-        return None
-    return _FINISH.get(word.lower().replace("-", "_"), word)
+def what_is_missing(run: Run, last: Step) -> str:
+    """Why a run cannot continue from its last step, in words; "" if it can."""
+    if run.stop_reason == "paused":
+        return "waits for an answer: resume the run with it, and branch from that"
+    advice = f"branch at {last.index - 1} to have it done anew"
+    if last.error:
+        return f"broke off ({last.error}): {advice}"
+    if run.stop_reason in ("finished", "synthesis"):
+        return f"has no results of its calls: {advice}" if last.results and not any(last.results) else ""
+    return "" if has_boundary(run, last) else f"was cut short ({run.stop_reason}): {advice}"

@@ -10,13 +10,13 @@ from typing import Any, Final
 
 import pandas as pd
 
-from boolab.core.endings import turn_proxy_success
+from boolab.core.endings import has_boundary, turn_proxy_success
 from boolab.core.run import Run
 from boolab.core.run_tree import starts_of, tool_calls
 from boolab.core.types import Identities, Step, ToolCall, ToolResult
 from boolab.errors import SettingError
 from boolab.frames.dtypes import FLAG, FLOAT, INT, TEXT, Column, cells, well_formed
-from boolab.frames.runs import Runs, as_runs, has_boundary, with_equal_arguments
+from boolab.frames.runs import Runs, as_runs, with_equal_arguments
 from boolab.frames.tables import dollars, setting_columns
 from boolab.limits.call_identity import check_tools, exempting
 from boolab.limits.detectors.streaks import RepeatStreak

@@ -189,18 +189,6 @@ def turns_of(run: Run) -> Iterator[tuple[int, list[Step]]]:
     yield from (turns or {1: []}).items()
 
 
-def has_boundary(run: Run, step: Step) -> bool:
-    """Whether a boundary follows at which the step counts: none exists after a final text, a pause or a synthesis."""
-    if not step.counted:
-        return False
-    if step.index < len(run.steps):
-        answered = any(result is not None for result in step.results)
-        return run.steps[step.index].turn == step.turn or answered
-    if run.stop_reason in ("finished", "paused", "synthesis"):
-        return False
-    return sum(other.turn == step.turn for other in run.steps) <= run.stop_step
-
-
 def known_sum(values: Iterable[int | None]) -> int | None:
     """The sum, None if one of the values is unknown."""
     amounts = list(values)

@@ -12,8 +12,9 @@ import json
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from boolab.core.endings import finish_reason
+from boolab.core.endings import has_boundary
 from boolab.core.events import compactions_of, run_events
+from boolab.core.finish_reasons import finish_reason
 from boolab.core.redacted import chars_of
 from boolab.core.run import Run
 from boolab.core.run_tree import parent_steps, tool_calls
@@ -24,7 +25,6 @@ from boolab.frames.runs import (
     as_runs,
     each_run,
     handles_unknown_arguments,
-    has_boundary,
     known_sum,
     turns_of,
     used_at_least,

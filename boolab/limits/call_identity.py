@@ -28,6 +28,7 @@ import json
 import re
 import sys
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from boolab.core.redacted import RedactedArguments, redacted_arguments
@@ -301,6 +302,32 @@ def exempting(identity: Identities, exempt: Iterable[str]) -> Identities:
     identities = {"*": identity} if isinstance(identity, str) else {"*": "canonical", **identity}
     exempt_tools = dict.fromkeys(exempt)
     return {**identities, **exempt_tools} if exempt_tools else identity
+
+
+@dataclass(frozen=True, slots=True)
+class ByIdentity:
+    """A detector that compares calls, by one identity or by one for each tool."""
+
+    identity: str = "canonical"
+    by_tool: tuple[tuple[str, str | None], ...] = ()
+    _by_tool: Mapping[str, str | None] = field(init=False, repr=False, compare=False)
+    identities: str = field(init=False, repr=False, compare=False)
+    """The identity in one line, with the tools that have another one."""
+
+    def __post_init__(self) -> None:
+        for identity in (self.identity, *(identity for _, identity in self.by_tool if identity is not None)):
+            check_identity(identity)
+        object.__setattr__(self, "_by_tool", dict(self.by_tool))
+        exceptions = (f"{tool}={identity or 'exempt'}" for tool, identity in self.by_tool)
+        object.__setattr__(self, "identities", ",".join((self.identity, *exceptions)))
+
+    def key(self, call: ToolCall, result: ToolResult | None) -> tuple[str, ...] | None:
+        """The key by which this detector compares the call; None for a call that is never the same as another."""
+        return call_key(call, result, self.identity_for(call.name))
+
+    def identity_for(self, tool: str) -> str | None:
+        """The identity of one tool's calls; None if the tool is exempt."""
+        return self._by_tool.get(tool, self.identity) if self.by_tool else self.identity
 
 
 _ENCODERS: Final = {

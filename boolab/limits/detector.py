@@ -13,12 +13,14 @@ state, and compares by `call.same_as(earlier, identity)`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, Protocol, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, get_args
 
 from boolab.core.types import Response, Step, StopReason
 from boolab.errors import SettingError
 from boolab.io.checks import repr_of
-from boolab.limits.call_identity import ObservedCall
+
+if TYPE_CHECKING:
+    from boolab.limits.call_identity import ObservedCall
 
 State: TypeAlias = Any
 """The state of a detector between two calls: each detector has a type of its own."""

@@ -73,6 +73,11 @@ def projected(counters: Mapping[str, int | None], response: Response) -> Progres
     return after
 
 
+def response_counter(counter: str) -> str:
+    """The name of a detector's counter at each response, as if all its calls had been executed."""
+    return f"{counter} at the response"
+
+
 class Watch:
     """Detectors, and their states at one place of a turn.
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, get_args
 
-from boolab.core.endings import FINISH_REASONS
+from boolab.core.finish_reasons import FINISH_REASONS
 from boolab.core.messages import Input, Message, Reasoning, Role, Sentinel, StepStart, Text
 from boolab.core.run import Compacted, Run, Score, WrapUp
 from boolab.core.types import IDENTITIES, Response, Step, Stop, StopReason, ToolCall, ToolResult, Usage

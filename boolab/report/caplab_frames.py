@@ -13,11 +13,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple, cast
 
 from boolab.core.run import Run
-from boolab.limits.table import AGENT_LIMITS
+from boolab.limits.table import AGENT_LIMITS, MeasureName
 from boolab.logs.facts import facts_of
 from boolab.report.study import Study
 from boolab.report.summary import SummaryRow
-from boolab.stats.recommend.recommend import Objective
 from boolab.widgets.caplab.widget import CapLab
 
 _DIGEST: Final = re.compile(r"script-src '(sha256-[A-Za-z0-9+/=]+)'")
@@ -79,7 +78,7 @@ def labs_of(study: Study, groups: Sequence[SummaryRow], *, transcripts: bool) ->
 
 def _lab(study: Study, runs: Sequence[Run]) -> CapLab:
     question = study.question
-    objective = cast("Objective", "cost" if study.measure == "cost_usd" else study.measure)
+    objective = cast("MeasureName", "cost" if study.measure == "cost_usd" else study.measure)
     return CapLab(
         runs, policy=question.policy, keep=question.keep, confidence=question.confidence,
         objective=objective, success=question.success,

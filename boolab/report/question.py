@@ -12,10 +12,9 @@ from boolab.core.run import Run
 from boolab.core.types import Identities, Scope
 from boolab.frames.runs import turns_of
 from boolab.harnesses.presets import get_policy
-from boolab.limits.table import LIMITS
+from boolab.limits.table import LIMITS, MeasureName
 from boolab.stats.recommend.candidates import axes_of
 from boolab.stats.recommend.fixed_sequence import JOINT_AXES
-from boolab.stats.recommend.recommend import Objective
 from boolab.whatif.from_runs import ledger_of
 from boolab.whatif.grid import settings_of
 from boolab.whatif.step_table import scopes_of
@@ -51,7 +50,7 @@ class Question:
     by: tuple[str, ...] = ()
     keep: float = 0.95
     confidence: float = 0.95
-    objective: Objective = "cost"
+    objective: MeasureName = "cost"
     success: Literal["label", "ended"] | None = None
     labels: str | None = None
     prices: bool = True

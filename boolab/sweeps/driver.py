@@ -17,9 +17,9 @@ from boolab.core.run import Run
 from boolab.core.types import StopReason
 from boolab.errors import SchedulerLost, SettingError, SweepWarning
 from boolab.io.checks import MAX_COUNT, is_whole, repr_of
-from boolab.runtime.engine.loop import YIELD_EVERY_S
+from boolab.runtime.engine.loop import YIELD_EVERY_S, check_event_loop
 from boolab.runtime.engine.plan import Score
-from boolab.runtime.engine.runner import check_event_loop, turn_of
+from boolab.runtime.engine.runner import turn_of
 from boolab.runtime.tools.tool import ToolSpec, as_tools
 from boolab.sweeps.cells import (
     Agents,

@@ -17,15 +17,15 @@ from itertools import accumulate, chain
 from typing import Final
 
 from boolab.core.run import Run
+from boolab.core.types import Stop
 from boolab.errors import BoolabError, UnknownCounter
 from boolab.harnesses.policy import Policy
 from boolab.limits.detector import Detector
 from boolab.limits.ladder import LadderState, Progress
 from boolab.limits.stop import Threshold
 from boolab.limits.table import AGENT_LIMITS
-from boolab.runtime.engine.loop import as_success
+from boolab.runtime.engine.loop import as_success, close, wrap_up
 from boolab.runtime.engine.plan import TurnOptions, TurnPlan, plan_of
-from boolab.runtime.engine.resume import cut_short
 from boolab.runtime.engine.turn import Turn
 from boolab.sweeps.cells import Cell, PlannedCell
 
@@ -141,7 +141,7 @@ class _Path:
             if index == len(self._counters):
                 return self._whole(plan)
             stop = plan.verdict(plan.limits, self._counters[index])
-            return None if stop is None else await cut_short(plan, self._run, index, stop)
+            return None if stop is None else await _cut_short(plan, self._run, index, stop)
         except BoolabError:
             return None
 
@@ -176,6 +176,22 @@ class _Path:
             raise
         except BaseException:  # noqa: BLE001 - then it is run, and its record has the error
             return None
+
+
+async def _cut_short(plan: TurnPlan, run: Run, n_steps: int, stop: Stop) -> Run:
+    """The record of a run as it would be, had another limit stopped it after its first steps."""
+    steps = run.steps[:n_steps]
+    start_ms = 0 if not steps else (steps[-1].start_ms or 0) + (steps[-1].duration_ms or 0)
+    turn = Turn(plan, run.prompt, start_ms=start_ms)
+    turn.history.steps.extend(steps)
+    # Those of the base's own summary, which came after its last step, have no number of a step.
+    turn.record.events = [e for e in run.events if e.payload.get("step_number", n_steps + 1) <= n_steps]
+    turn.record.started_at = run.started_at
+    turn.step.move("limit")
+    cancelled = await wrap_up(turn, stop)
+    if cancelled is not None:
+        raise cancelled
+    return close(turn, stop)
 
 
 def _rules_were_evaluated(plan: TurnPlan, run: Run, last: Progress) -> bool:

@@ -21,9 +21,9 @@ from boolab.core.events import FaultKind
 from boolab.core.executors import Pool
 from boolab.core.run import Run
 from boolab.errors import BoolabError, SettingError, WorkerDied, WorldError, describe
-from boolab.runtime.engine.loop import close
+from boolab.runtime.engine.loop import close, drive
 from boolab.runtime.engine.plan import Score, TurnOptions
-from boolab.runtime.engine.runner import drive, turn_of
+from boolab.runtime.engine.runner import turn_of
 from boolab.runtime.engine.turn import Turn
 from boolab.runtime.models.base import Model, traits_of
 from boolab.runtime.tools.tool import ToolSpec

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import pandas as pd
 
-from boolab.core.endings import proxy_success
+from boolab.core.endings import proxy_success, what_is_missing
 from boolab.core.run import Run
 from boolab.core.types import StopReason
 from boolab.errors import SettingError
@@ -20,7 +20,6 @@ from boolab.frames.runs import with_subagents
 from boolab.harnesses.policy import DEFAULT, Policy
 from boolab.harnesses.presets import get_policy, policies
 from boolab.runtime.agents.agent import Agent
-from boolab.runtime.engine.branch import what_is_missing
 from boolab.trials.change import REASONS, TrialChange, leaves_unchanged
 from boolab.whatif.evaluate import counterfactual
 from boolab.whatif.policy_limits import check_identified

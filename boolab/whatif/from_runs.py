@@ -27,7 +27,7 @@ from boolab.frames.runs import Runs, as_runs, handles_unknown_arguments, turns_o
 from boolab.frames.tables import setting_columns
 from boolab.limits.detector import Detector
 from boolab.limits.detectors.streaks import RepeatStreak
-from boolab.limits.ladder import Watch
+from boolab.limits.ladder import Watch, response_counter
 from boolab.whatif.call_columns import CallColumns
 from boolab.whatif.detector_columns import counts_of, is_columnar
 from boolab.whatif.step_table import (
@@ -41,7 +41,6 @@ from boolab.whatif.step_table import (
     check_scope,
     first_of_spans,
     last_steps,
-    response_counter,
     scopes_of,
     spans_of,
 )

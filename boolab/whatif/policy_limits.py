@@ -13,19 +13,19 @@ from dataclasses import dataclass, replace
 from itertools import chain, count
 from typing import Final, NamedTuple
 
+from boolab.core.endings import has_boundary
 from boolab.core.events import compactions_of
 from boolab.core.run import Run
 from boolab.core.types import Step
 from boolab.errors import SettingError
 from boolab.frames.dtypes import Cell
-from boolab.frames.runs import has_boundary, turns_of
+from boolab.frames.runs import turns_of
 from boolab.harnesses.groups import LimitCheck
 from boolab.harnesses.policy import Policy
 from boolab.limits.catalog import max_steps
-from boolab.limits.ladder import LadderState
+from boolab.limits.ladder import LadderState, response_counter
 from boolab.limits.stop import StopRule, Threshold
 from boolab.limits.table import BUDGETS, LIMITS
-from boolab.whatif.step_table import response_counter
 
 AXIS_OF: Final[Mapping[str, str]] = {LIMITS[name].reason: name for name in BUDGETS}
 """The axis of a grid for a policy's limit, where it has another name."""

@@ -283,11 +283,6 @@ def bound_counter(counter: str) -> str:
     return f"{counter} at most"
 
 
-def response_counter(counter: str) -> str:
-    """The name of a detector's counter at each response, as if all its calls had been executed."""
-    return f"{counter} at the response"
-
-
 def spanned(ledger: Ledger) -> Ledger:
     """The ledger with each span as a run, to find where settings stop each of them."""
     first, owner = ledger.spans()

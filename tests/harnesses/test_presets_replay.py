@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 import boolab as bl
 from boolab.core import events
 from boolab.core.codec import dumps, run_fields, run_of
+from boolab.core.endings import has_boundary
 from boolab.core.events import run_events
 from boolab.core.messages import Message
 from boolab.core.types import Event, ToolResult
-from boolab.frames.runs import has_boundary
 from boolab.harnesses.presets import get_policy
 from boolab.logs.atif_format import run_of_trajectory, trajectory
 from boolab.runtime.models.base import Emit

@@ -11,7 +11,8 @@ from typing import Any, Final
 import pytest
 
 import boolab as bl
-from boolab.runtime.engine.runner import drive, turn_of
+from boolab.runtime.engine.loop import drive
+from boolab.runtime.engine.runner import turn_of
 from boolab.runtime.engine.turn import Turn
 from boolab.runtime.models.base import Emit
 from boolab.store.stored_runs import State

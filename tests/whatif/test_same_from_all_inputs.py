@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 import boolab as bl
 from boolab.core.run import Run
 from boolab.core.types import REDACTED, Event, Response, Step, Stop, ToolCall, ToolResult, Usage
+from boolab.limits.ladder import response_counter
 from boolab.limits.learned.models import LinearModel
 from boolab.limits.learned.rule import LearnedRisk
 from boolab.whatif.from_runs import ledger_of
-from boolab.whatif.step_table import response_counter
 from tests.support.cases import cases
 
 GRID = {"max_steps": [1, 2, 4], "tool_budget": [2], "doom_loop": [2, 3], "error_streak": [2]}

@@ -8,6 +8,7 @@ from boolab.limits.detectors.context import compaction_thrash as compaction_thra
 from boolab.limits.detectors.context import context_growth as context_growth
 from boolab.limits.detectors.cycles import Cycle as Cycle
 from boolab.limits.detectors.cycles import cycle as cycle
+from boolab.limits.detectors.cycles import cycle_detections as cycle_detections
 from boolab.limits.detectors.openhands import ActionStreak as ActionStreak
 from boolab.limits.detectors.openhands import alternating_actions as alternating_actions
 from boolab.limits.detectors.openhands import failing_actions as failing_actions
@@ -37,5 +38,4 @@ from boolab.limits.detectors.windows import call_window as call_window
 from boolab.limits.detectors.windows import step_repeats as step_repeats
 from boolab.limits.detectors.windows import tool_window as tool_window
 from boolab.limits.detectors.wrappers import Detections as Detections
-from boolab.limits.detectors.wrappers import cycle_detections as cycle_detections
 from boolab.limits.stop import stop_when as stop_when

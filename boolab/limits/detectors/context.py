@@ -8,8 +8,7 @@ from typing import ClassVar, TypeAlias
 
 from boolab.core.types import Identities, Response, StopReason
 from boolab.io.checks import repr_of, whole
-from boolab.limits.call_identity import ObservedCall, exempting, identity_of
-from boolab.limits.detectors.streaks import ByIdentity
+from boolab.limits.call_identity import ByIdentity, ObservedCall, exempting, identity_of
 from boolab.limits.stop import OnUnknown, StopRule, detector_rule
 
 _Compactions: TypeAlias = tuple[int, int] | None

@@ -15,9 +15,9 @@ from typing import ClassVar, Final, TypeAlias
 from boolab.core.types import Identities, StopReason
 from boolab.errors import SettingError
 from boolab.io.checks import repr_of, whole
-from boolab.limits.call_identity import ObservedCall, exempting, identity_of
-from boolab.limits.detectors.streaks import ByIdentity
-from boolab.limits.stop import StopRule, stop_when
+from boolab.limits.call_identity import ByIdentity, ObservedCall, exempting, identity_of
+from boolab.limits.detectors.wrappers import Detections
+from boolab.limits.stop import StopRule, detector_rule, stop_when
 
 MAX_PERIOD: Final = 5
 _PERIODS: Final = range(1, MAX_PERIOD + 1)
@@ -126,3 +126,29 @@ def cycle(period: int | None, repeats: int, identity: Identities = "canonical", 
     """
     watch = Cycle.of(None if period is None else whole(period, "cycle: period", 1), exempting(identity, exempt))
     return stop_when(watch, repeats, label=f"cycle({repr_of(period)}, {repr_of(repeats)}, {watch.identities})")
+
+
+def cycle_detections(
+    n: int, repeats: int = 5, identity: Identities = "ordered", exempt: Iterable[str] = ()
+) -> StopRule:
+    """Stop with `stuck` when cycles of any period from 1 to 5 were found in n steps so far.
+
+    Args:
+        n: How many steps; Gemini CLI nudges at the 1st and stops at the 2nd.
+        repeats: How many equal blocks make a cycle, at least 2.
+        identity: What makes two calls the same, for all tools or by tool.
+        exempt: The tools whose repeats are no loop, such as one that polls.
+
+    Raises:
+        SettingError: if n is not an integer >= 1, repeats is not one >= 2, or the identity is unknown.
+
+    Source: Gemini CLI, loopDetectionService.ts.
+
+    Example:
+        >>> import boolab as bl
+        >>> str(bl.detectors.cycle_detections(2))
+        'cycle_detections(2, 5, ordered)'
+    """
+    watch = Cycle.of(None, exempting(identity, exempt))
+    detections = Detections(watch, whole(repeats, "cycle_detections: repeats", 2))
+    return detector_rule("cycle_detections", detections, n, repr_of(repeats), watch.identities)

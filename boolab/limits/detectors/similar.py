@@ -11,8 +11,7 @@ from boolab.core.redacted import RedactedArguments, is_redacted
 from boolab.core.types import REDACTED, Identities, StopReason
 from boolab.errors import SettingError
 from boolab.io.checks import repr_of
-from boolab.limits.call_identity import ObservedCall, exempting, identity_of
-from boolab.limits.detectors.streaks import ByIdentity
+from boolab.limits.call_identity import ByIdentity, ObservedCall, exempting, identity_of
 from boolab.limits.stop import OnUnknown, StopRule, detector_rule
 
 MAX_COMPARED: Final = 2000

@@ -2,42 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
-from boolab.core.endings import FINISH_REASONS
+from boolab.core.finish_reasons import FINISH_REASONS
 from boolab.core.redacted import TIMED_OUT, beginning_of, is_redacted
-from boolab.core.types import Identities, Response, StopReason, ToolCall, ToolResult
-from boolab.limits.call_identity import ObservedCall, call_key, check_identity, exempting, identity_of
+from boolab.core.types import Identities, Response, StopReason
+from boolab.limits.call_identity import ByIdentity, ObservedCall, exempting, identity_of
 from boolab.limits.stop import OnUnknown, StopRule, detector_rule
-
-
-@dataclass(frozen=True, slots=True)
-class ByIdentity:
-    """A detector that compares calls, by one identity or by one for each tool."""
-
-    identity: str = "canonical"
-    by_tool: tuple[tuple[str, str | None], ...] = ()
-    _by_tool: Mapping[str, str | None] = field(init=False, repr=False, compare=False)
-    identities: str = field(init=False, repr=False, compare=False)
-    """The identity in one line, with the tools that have another one."""
-
-    def __post_init__(self) -> None:
-        for identity in (self.identity, *(identity for _, identity in self.by_tool if identity is not None)):
-            check_identity(identity)
-        object.__setattr__(self, "_by_tool", dict(self.by_tool))
-        exceptions = (f"{tool}={identity or 'exempt'}" for tool, identity in self.by_tool)
-        object.__setattr__(self, "identities", ",".join((self.identity, *exceptions)))
-
-    def key(self, call: ToolCall, result: ToolResult | None) -> tuple[str, ...] | None:
-        """The key by which this detector compares the call; None for a call that is never the same as another."""
-        return call_key(call, result, self.identity_for(call.name))
-
-    def identity_for(self, tool: str) -> str | None:
-        """The identity of one tool's calls; None if the tool is exempt."""
-        return self._by_tool.get(tool, self.identity) if self.by_tool else self.identity
-
 
 _Repeats: TypeAlias = tuple[ObservedCall | None, int]
 

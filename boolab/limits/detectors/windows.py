@@ -8,8 +8,7 @@ from typing import ClassVar, TypeAlias
 
 from boolab.core.types import REDACTED, Identities, Response, StopReason
 from boolab.io.checks import repr_of, whole
-from boolab.limits.call_identity import ObservedCall, exempting, identity_of
-from boolab.limits.detectors.streaks import ByIdentity
+from boolab.limits.call_identity import ByIdentity, ObservedCall, exempting, identity_of
 from boolab.limits.stop import StopRule, detector_rule
 
 _Signature: TypeAlias = tuple[str | int, ...]

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeAlias
 
-from boolab.core.types import Identities, Response, StopReason
-from boolab.io.checks import repr_of, whole
-from boolab.limits.call_identity import ObservedCall, exempting
+from boolab.core.types import Response, StopReason
+from boolab.io.checks import whole
+from boolab.limits.call_identity import ObservedCall
 from boolab.limits.detector import Close, Compact, Detector, check_detector, closing, compacting
-from boolab.limits.detectors.cycles import Cycle
-from boolab.limits.stop import StopRule, detector_rule
 
 _State: TypeAlias = tuple[Any, ...]
 
@@ -179,29 +176,3 @@ class Detections(_Around):
             if count is None or count >= self.threshold:
                 n_detections = None if n_detections is None or count is None else n_detections + 1
         return (inner, n_detections, step), n_detections
-
-
-def cycle_detections(
-    n: int, repeats: int = 5, identity: Identities = "ordered", exempt: Iterable[str] = ()
-) -> StopRule:
-    """Stop with `stuck` when cycles of any period from 1 to 5 were found in n steps so far.
-
-    Args:
-        n: How many steps; Gemini CLI nudges at the 1st and stops at the 2nd.
-        repeats: How many equal blocks make a cycle, at least 2.
-        identity: What makes two calls the same, for all tools or by tool.
-        exempt: The tools whose repeats are no loop, such as one that polls.
-
-    Raises:
-        SettingError: if n is not an integer >= 1, repeats is not one >= 2, or the identity is unknown.
-
-    Source: Gemini CLI, loopDetectionService.ts.
-
-    Example:
-        >>> import boolab as bl
-        >>> str(bl.detectors.cycle_detections(2))
-        'cycle_detections(2, 5, ordered)'
-    """
-    watch = Cycle.of(None, exempting(identity, exempt))
-    detections = Detections(watch, whole(repeats, "cycle_detections: repeats", 2))
-    return detector_rule("cycle_detections", detections, n, repr_of(repeats), watch.identities)

@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, Literal, NamedTuple
 
+from boolab.core.endings import has_boundary
 from boolab.core.events import compactions_of
 from boolab.core.run import Run
 from boolab.core.types import Step, Stop
-from boolab.frames.runs import has_boundary
 from boolab.limits.detectors.streaks import ErrorStreak, RepeatStreak
 from boolab.limits.ladder import LadderState, Progress
 from boolab.limits.stop import StopRule

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
-from boolab.core.endings import finish_reason
+from boolab.core.finish_reasons import finish_reason
 from boolab.core.run import Run
 from boolab.core.text import count
 from boolab.core.types import REDACTED, UNKNOWN_USAGE, Usage

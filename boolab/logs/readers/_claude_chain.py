@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from boolab.core.endings import finish_reason
+from boolab.core.finish_reasons import finish_reason
 from boolab.core.run import Run
 from boolab.core.types import REDACTED, UNKNOWN_USAGE, ToolCall, ToolResult, Usage
 from boolab.io.json_input import Damage, json_object, json_text, mapping, text, whole

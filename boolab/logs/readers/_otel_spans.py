@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from boolab.core.endings import finish_reason
+from boolab.core.finish_reasons import finish_reason
 from boolab.core.types import REDACTED
 from boolab.io.json_input import JSON, items, json_text, mapping, parse, text
 from boolab.logs.fields import content_text, named, time_ms

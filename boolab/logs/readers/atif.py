@@ -35,7 +35,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from boolab.core.endings import finish_reason
+from boolab.core.finish_reasons import finish_reason
 from boolab.core.messages import Role
 from boolab.core.run import Run
 from boolab.core.types import REDACTED, StopReason, ToolCall, Usage

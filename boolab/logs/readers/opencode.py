@@ -32,7 +32,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from boolab.core.endings import finish_reason
+from boolab.core.finish_reasons import finish_reason
 from boolab.core.run import Run
 from boolab.core.types import REDACTED, UNKNOWN_USAGE, StopReason, Usage
 from boolab.errors import RunFormatError

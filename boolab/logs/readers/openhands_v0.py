@@ -32,7 +32,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from boolab.core.endings import finish_reason
+from boolab.core.finish_reasons import finish_reason
 from boolab.core.run import Run
 from boolab.core.types import REDACTED, UNKNOWN_USAGE, Stop, Usage
 from boolab.errors import RunFormatError

@@ -13,18 +13,18 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Final, Unpack
 
+from boolab.core.endings import what_is_missing
 from boolab.core.events import FaultKind
 from boolab.core.run import Run
-from boolab.core.types import Event, Step, Stop
+from boolab.core.types import Event, Stop
 from boolab.errors import SettingError, forgot_await
-from boolab.frames.runs import has_boundary
 from boolab.io.checks import repr_of
 from boolab.runtime.agents.agent import Agent
 from boolab.runtime.engine.keep import kept_after, restored
+from boolab.runtime.engine.loop import drive
 from boolab.runtime.engine.plan import BranchOptions, TurnOptions, options_of, plan_of
 from boolab.runtime.engine.record import from_user
 from boolab.runtime.engine.resume import ended_with, resume_turn
-from boolab.runtime.engine.runner import drive
 from boolab.runtime.engine.turn import Turn
 from boolab.runtime.models.base import Model
 from boolab.runtime.worlds.protocol import World
@@ -139,18 +139,6 @@ def _check(run: object, at: object, message: object) -> None:
         if fault:
             msg = f"step {at} {fault}"
             raise SettingError(msg)
-
-
-def what_is_missing(run: Run, last: Step) -> str:
-    """Why a run cannot continue from its last step, in words; "" if it can."""
-    if run.stop_reason == "paused":
-        return "waits for an answer: resume the run with it, and branch from that"
-    advice = f"branch at {last.index - 1} to have it done anew"
-    if last.error:
-        return f"broke off ({last.error}): {advice}"
-    if run.stop_reason in ("finished", "synthesis"):
-        return f"has no results of its calls: {advice}" if last.results and not any(last.results) else ""
-    return "" if has_boundary(run, last) else f"was cut short ({run.stop_reason}): {advice}"
 
 
 def _first_steps(run: Run, n_steps: int, run_id: str) -> Run:

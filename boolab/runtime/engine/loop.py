@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, Final, Literal, TypeAlias
 
@@ -16,7 +17,7 @@ from boolab.core.events import stop_event
 from boolab.core.run import Run, WrapUp
 from boolab.core.types import Response, Step, Stop
 from boolab.core.version import boolab_version
-from boolab.errors import ModelError, describe
+from boolab.errors import ModelError, SettingError, describe
 from boolab.runtime.engine.decide import (
     EXECUTE_ALL,
     CallVerdict,
@@ -110,6 +111,36 @@ async def loop(turn: Turn) -> AsyncGenerator[Step, None]:  # noqa: C901, PLR0912
     if cancelled is not None:
         cancelled.run = run  # type: ignore[attr-defined] # so that the handler has the record
         raise cancelled
+
+
+def check_event_loop() -> None:
+    """Raise `SettingError` where no event loop of asyncio runs, as under trio."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        msg = (
+            "no event loop of asyncio is running: boolab runs agents with asyncio. Elsewhere, as under trio, call "
+            "bl.run_sync in a thread: await trio.to_thread.run_sync(lambda: bl.run_sync(...))"
+        )
+        raise SettingError(msg) from None
+
+
+async def drive(turn: Turn, after_step: Callable[[Turn], object] | None = None) -> Run:
+    """Run a prepared turn to its end."""
+    check_event_loop()
+    abort = turn.abort
+    if abort is not None:
+        abort.attach()
+    try:
+        async with aclosing(loop(turn)) as steps:
+            async for _ in steps:
+                if after_step is not None:
+                    after_step(turn)
+    finally:
+        if abort is not None:
+            abort.detach()
+    assert turn.run is not None  # noqa: S101 - the loop closes its turn
+    return turn.run
 
 
 async def tool_phase(turn: Turn, response: Response, verdict: CallVerdict = EXECUTE_ALL) -> Action:

@@ -1,4 +1,4 @@
-"""Turns that continue an earlier run: paused, stopped by its cap, branched off, or cut short.
+"""Turns that continue an earlier run: paused, stopped by its cap, or branched off.
 
 The steps on record are replayed by the same functions that the live loop uses, so that the turn stands where it stood.
 """
@@ -12,9 +12,8 @@ from typing import Any, Final
 from boolab.core.events import compactions_of
 from boolab.core.messages import Message, Text
 from boolab.core.run import Run
-from boolab.core.types import Event, Step, Stop, Usage
+from boolab.core.types import Event, Step, Usage
 from boolab.runtime.engine.decide import idle, is_final
-from boolab.runtime.engine.loop import close, wrap_up
 from boolab.runtime.engine.plan import TurnPlan
 from boolab.runtime.engine.turn import ORDINARY, Turn
 
@@ -88,22 +87,6 @@ def ended_with(turn: Turn, step: Step) -> bool:
 def times_continued(events: Sequence[Event]) -> int:
     """How often a run continued after its cap: by the user's answer, or by the loop itself."""
     return sum(event.kind in _CONTINUES for event in events)
-
-
-async def cut_short(plan: TurnPlan, run: Run, n_steps: int, stop: Stop) -> Run:
-    """The record of a run as it would be, had another limit stopped it after its first steps."""
-    steps = run.steps[:n_steps]
-    start_ms = 0 if not steps else (steps[-1].start_ms or 0) + (steps[-1].duration_ms or 0)
-    turn = Turn(plan, run.prompt, start_ms=start_ms)
-    turn.history.steps.extend(steps)
-    # Those of the base's own summary, which came after its last step, have no number of a step.
-    turn.record.events = [e for e in run.events if e.payload.get("step_number", n_steps + 1) <= n_steps]
-    turn.record.started_at = run.started_at
-    turn.step.move("limit")
-    cancelled = await wrap_up(turn, stop)
-    if cancelled is not None:
-        raise cancelled
-    return close(turn, stop)
 
 
 def _evaluated_calls(turn: Turn, step: Step) -> Sequence[int]:

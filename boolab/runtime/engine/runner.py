@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from collections.abc import Callable, Container, Mapping, Sequence
-from contextlib import aclosing
 from dataclasses import replace
 from secrets import token_hex
 from types import TracebackType
@@ -21,7 +19,7 @@ from boolab.limits.ladder import Progress
 from boolab.runtime.agents.agent import Agent
 from boolab.runtime.engine.abort import Abort
 from boolab.runtime.engine.inbox import Inbox
-from boolab.runtime.engine.loop import close, loop
+from boolab.runtime.engine.loop import check_event_loop, close, drive, loop
 from boolab.runtime.engine.plan import BranchOptions, RunOptions, Task, TurnOptions, offered_tools, options_of, plan_of
 from boolab.runtime.engine.portal import wait_for
 from boolab.runtime.engine.resume import resume_turn, times_continued
@@ -82,6 +80,7 @@ async def run(agent: Agent | None, task: Task, **options: Unpack[RunOptions]) ->
         KeyboardInterrupt, SystemExit: if a tool or the model raises it.
 
     Example:
+        >>> import asyncio
         >>> import boolab as bl
         >>> asyncio.run(bl.run(bl.Agent("greeter"), "Hello", model=bl.ScriptedModel(["Hi."]))).stop_reason
         'finished'
@@ -141,6 +140,7 @@ def start(agent: Agent | None, task: Task, **options: Unpack[RunOptions]) -> Liv
         The run under way: iterate over it for its steps; its `run` is the record.
 
     Example:
+        >>> import asyncio
         >>> import boolab as bl
         >>> async def watch():
         ...     async with bl.start(None, "Hello", model=bl.ScriptedModel(["Hi."])) as live:
@@ -188,6 +188,7 @@ async def resume(
             agent and the model are missing.
 
     Example:
+        >>> import asyncio
         >>> import boolab as bl
         >>> ask = {"tool_calls": [{"name": "ask_user_input", "arguments": {"question": "Which?"}}]}
         >>> paused = bl.run_sync(bl.Agent("a", tools=["ask_user_input"]), "Go", model=bl.ScriptedModel([ask, "Done."]))
@@ -253,6 +254,7 @@ class Live:
             SettingError: if it is no text.
 
         Example:
+            >>> import asyncio
             >>> import boolab as bl
             >>> async def steer():
             ...     model = bl.ScriptedModel([{"tool_calls": [{"name": "ls"}]}, "In French, then."])
@@ -329,36 +331,6 @@ def _prompt_of(agent: Agent, task: Task) -> tuple[Message, ...]:
             msg = f"task: {item!r} is no message; expected a text, or a list of {{'role': ..., 'content': ...}}"
             raise SettingError(msg)
     return tuple(messages)
-
-
-def check_event_loop() -> None:
-    """Raise `SettingError` where no event loop of asyncio runs, as under trio."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        msg = (
-            "no event loop of asyncio is running: boolab runs agents with asyncio. Elsewhere, as under trio, call "
-            "bl.run_sync in a thread: await trio.to_thread.run_sync(lambda: bl.run_sync(...))"
-        )
-        raise SettingError(msg) from None
-
-
-async def drive(turn: Turn, after_step: Callable[[Turn], object] | None = None) -> Run:
-    """Run a prepared turn to its end."""
-    check_event_loop()
-    abort = turn.abort
-    if abort is not None:
-        abort.attach()
-    try:
-        async with aclosing(loop(turn)) as steps:
-            async for _ in steps:
-                if after_step is not None:
-                    after_step(turn)
-    finally:
-        if abort is not None:
-            abort.detach()
-    assert turn.run is not None  # noqa: S101 - the loop closes its turn
-    return turn.run
 
 
 def _check_continuation(run: Run, answer: object, options: TurnOptions) -> Message:

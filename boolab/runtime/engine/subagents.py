@@ -17,8 +17,9 @@ from boolab.core.types import Event
 from boolab.errors import SettingError, ToolError, near
 from boolab.io.checks import whole
 from boolab.runtime.agents.agent import Agent
+from boolab.runtime.engine.loop import drive
 from boolab.runtime.engine.plan import TurnOptions, model_of, offered_tools
-from boolab.runtime.engine.runner import drive, turn_of
+from boolab.runtime.engine.runner import turn_of
 from boolab.runtime.engine.seeds import subagent_seed
 from boolab.runtime.engine.turn import Turn
 from boolab.runtime.models.base import Model

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal
 
 import pandas as pd
 
@@ -52,7 +52,6 @@ from boolab.whatif.grid import Grid, settings_of
 from boolab.whatif.recordings import Recorded, as_recorded, ledgers_of
 from boolab.whatif.step_table import Ledger, one_scope, scopes_of
 
-Objective: TypeAlias = MeasureName
 OBJECTIVES: Final = tuple(measure.name for measure in [*MEASURES.values()][::-1])
 POOR: Final = (
     f"These limits are {BETTER_OFF}. The trade is poor: the share of the successes that they may lose is larger than "
@@ -256,7 +255,7 @@ def recommend(
     recorded: Recorded,
     keep: float = 0.95,
     confidence: float = 0.95,
-    objective: Objective = "cost",
+    objective: MeasureName = "cost",
     *,
     by: str | Sequence[str] | None = None,
     success: Literal["label", "ended"] | None = None,

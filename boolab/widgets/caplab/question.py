@@ -16,9 +16,9 @@ from boolab.frames.data_set import SET
 from boolab.harnesses.policy import Policy
 from boolab.harnesses.presets import get_policy
 from boolab.harnesses.setting import ALL_AGENTS
-from boolab.limits.table import AGENT_LIMITS
+from boolab.limits.table import AGENT_LIMITS, MeasureName
 from boolab.stats.intervals import check_confidence
-from boolab.stats.recommend.recommend import OBJECTIVES, Objective
+from boolab.stats.recommend.recommend import OBJECTIVES
 from boolab.whatif.grid import settings_of
 
 
@@ -33,7 +33,7 @@ class Question:
     policy: str | Policy | None = None
     keep: float = 0.95
     confidence: float = 0.95
-    objective: Objective = "cost"
+    objective: MeasureName = "cost"
     success: Literal["label", "ended"] | None = None
 
     def __post_init__(self) -> None:

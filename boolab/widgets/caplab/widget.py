@@ -20,8 +20,7 @@ from boolab.harnesses.policy import Policy
 from boolab.harnesses.presets import get_policy, identity_under
 from boolab.harnesses.setting import ALL_AGENTS, Setting, format_kept, format_saved, format_setting
 from boolab.limits.call_identity import check_tools
-from boolab.limits.table import AGENT_LIMITS, MEASURES
-from boolab.stats.recommend.recommend import Objective
+from boolab.limits.table import AGENT_LIMITS, MEASURES, MeasureName
 from boolab.trials.result import TrialResult
 from boolab.trials.trial import Trial
 from boolab.whatif.step_table import one_scope
@@ -113,7 +112,7 @@ class CapLab(OpensRuns):
         policy: str | Policy | None = None,
         keep: float = 0.95,
         confidence: float = 0.95,
-        objective: Objective = "cost",
+        objective: MeasureName = "cost",
         success: Literal["label", "ended"] | None = None,
         scope: Scope = "auto",
         identity: Identities | None = None,

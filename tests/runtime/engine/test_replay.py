@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 import boolab as bl
-from boolab.runtime.engine.loop import run_of
+from boolab.runtime.engine.loop import drive, run_of
 from boolab.runtime.engine.plan import options_of
 from boolab.runtime.engine.resume import resume_turn
-from boolab.runtime.engine.runner import drive, turn_of
+from boolab.runtime.engine.runner import turn_of
 from boolab.runtime.engine.turn import BOUNDARY, Turn
 from tests.runtime.engine.test_same_records import SETTINGS, Case, Watched
 

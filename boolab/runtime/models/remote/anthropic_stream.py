@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from boolab.core.endings import finish_reason
+from boolab.core.finish_reasons import finish_reason
 from boolab.core.surrogates import whole_text
 from boolab.core.types import Response, ToolCall, Usage
 from boolab.runtime.models.base import RETRYABLE, Emit

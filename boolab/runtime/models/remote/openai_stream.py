@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final
 
-from boolab.core.endings import finish_reason
+from boolab.core.finish_reasons import finish_reason
 from boolab.core.surrogates import whole_text
 from boolab.core.types import JSON, UNKNOWN_USAGE, Response, ToolCall, Usage
 from boolab.runtime.models.base import RETRYABLE, Emit
