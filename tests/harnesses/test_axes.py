@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import boolab as bl
-from boolab.whatif.policy_limits import AFTERWARDS, AS_RECORDED, divergences
+from boolab.whatif.policy_limits import AFTERWARDS, AS_RECORDED, AT_RESPONSE, divergences
 from tests.support.cases import cases
 from tests.support.harness_cases import Played, play, preset, said, script
 from tests.support.helpers import grouped
@@ -278,6 +278,14 @@ def test_live_and_offline_agree_on_when_guards_speak(ladders: list[list[int]], t
     ]
 
 
+def test_calls_of_a_broken_response_meet_no_guard_offline() -> None:
+    policy, run = guarded((2, "block"), check="call"), play(PLAIN, "A A A X").run
+    first, second, *others = run.steps
+    cut = replace(run, steps=(first, second._replace(error="the connection was reset", results=(None,)), *others))
+    assert divergences(policy, run) == [AS_RECORDED, AT_RESPONSE, AT_RESPONSE, AS_RECORDED]
+    assert divergences(policy, cut) == [AS_RECORDED, AS_RECORDED, AT_RESPONSE, AS_RECORDED]
+
+
 def test_a_nudge_before_the_call_may_hold_it_back() -> None:
     for executes, fate in ((True, "ran"), (False, "refused")):
         run = play(guarded((3, "nudge"), check="call", nudge_executes=executes), "A A A X").run
@@ -292,6 +300,11 @@ def test_a_block_holds_back_every_call_until_the_pattern_breaks() -> None:
 def test_a_guard_that_fires_may_start_anew() -> None:
     run = play(guarded((3, "block"), check="call", rearm="fire"), "A A A A A A A X").run
     assert [fates[0] for fates in calls(run)[:-1]] == ["ran", "ran", "refused", "ran", "ran", "refused", "ran"]
+
+
+def test_a_guard_starts_anew_at_the_first_level_of_its_ladder() -> None:
+    run = play(guarded((3, "nudge"), (5, "stop"), rearm="fire"), "A A A A A A A X")
+    assert (fired(run, "nudge"), run.run.stop_reason) == ([3, 6], "finished")
 
 
 def test_a_guard_per_message_sees_no_further_than_the_message() -> None:

@@ -163,6 +163,17 @@ def test_failed_compaction_is_retried_only_in_the_next_turn() -> None:
     assert [one.before for one in asyncio.run(bl.resume(run, "Go on.")).compactions] == [3, 5]
 
 
+def test_a_branch_retries_a_compaction_that_failed_a_turn_before() -> None:
+    items = [item | ({} if n in (0, 1, 5) else {"usage": {"input_tokens": 9}}) for n, item in enumerate(busy(9, None))]
+    model = bl.ScriptedModel(items, summary={"error": {"reset": True}})
+    first = play(model, compaction=AT_100, policy="boocode", max_steps=4)
+    run = asyncio.run(bl.resume(first, "Go on."))
+    assert [(step.index, step.turn) for step in run.steps if step.turn == 2][:2] == [(5, 2), (6, 2)]
+    again = bl.ScriptedModel(["Done."], compaction="So far.")
+    branch = asyncio.run(bl.branch(run, 6, model=again, policy="boocode", compaction=AT_100))
+    assert [(one.before, one.fault == "") for one in branch.compactions] == [(3, False), (7, True)]
+
+
 def test_a_function_may_sum_up_plain_or_async() -> None:
     def count(messages: Sequence[Message]) -> str:
         return f"{len(messages)} messages"

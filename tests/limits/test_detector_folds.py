@@ -362,6 +362,12 @@ def one_call(arguments: str = "{}", content: str = "x", text: str = "") -> tuple
     return Response(text, (ToolCall("", "t", arguments),)), [ToolResult("", content)]
 
 
+def test_step_repeats_takes_no_redacted_step_for_another() -> None:
+    for texts in product(["{}", "[]", REDACTED], repeat=5):
+        steps = [one_call(text) for text in texts]
+        assert counts_of(StepRepeats(4), steps) == [step_repeats(steps[:end], 4) for end in range(1, 6)]
+
+
 SAID: tuple[Response, list[ToolResult | None]] = (Response("I think."), [])
 
 

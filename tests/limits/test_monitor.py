@@ -4,6 +4,7 @@ import asyncio
 import pickle
 import subprocess
 import sys
+from itertools import product
 from typing import Any
 
 import pytest
@@ -182,6 +183,13 @@ def test_a_nudge_at_the_response_comes_once() -> None:
         actions.append(monitor.before(LOOK).action)
         after(monitor)
     assert actions == ["continue", "nudge", "continue", "continue"]
+
+
+def test_no_nudge_after_the_calls_of_a_response_that_nudged() -> None:
+    for steps, rounds in product(range(1, 6), repeat=2):
+        monitor = bl.Monitor(bl.max_steps(steps), "nudge", at_response=ROUNDS.response_rule({"max_steps": rounds}))
+        actions = [(monitor.before(LOOK), after(monitor))[1].action for _ in range(7)]
+        assert actions.count("nudge") == (steps <= rounds)
 
 
 def test_a_monitor_is_the_same_after_it_was_pickled_at_any_step() -> None:

@@ -237,6 +237,16 @@ def test_the_success_of_a_family_is_its_roots() -> None:
     assert ask(labelled, grid={"max_steps": [9]}, aggregate=True)["kept_lower"].tolist() == [1]
 
 
+def test_limits_on_results_are_unknown_at_a_stopped_subagent() -> None:
+    lead, scout = Family([["a"], [("scout", [["a"]] * 3)], ["a"]]).run({})
+    asked = lead.steps[1]._replace(results=tuple(one._replace(is_error=True) for one in lead.steps[1].results if one))
+    family = [replace(lead, steps=(lead.steps[0], asked, *lead.steps[2:])), scout]
+    for grid, found in (({"error_streak": [1]}, "not_identified"), ({"tool_budget": [2]}, "truncated")):
+        rows = ask(family, grid={**grid, "max_steps@scout": [2, None]}, by="agent").query("agent == 'lead'")
+        assert rows["outcome"].tolist() == [found, "truncated"]
+        assert rows["steps"].tolist() == [2, 2]
+
+
 def test_a_branch_shares_the_subagents_of_its_steps() -> None:
     family = Family([["a"], [("scout", [["a"]] * 4)], ["a"]]).run({})
     other = asyncio.run(bl.branch(family[0], 2, model=bl.ScriptedModel(["Enough."])))

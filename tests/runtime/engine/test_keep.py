@@ -121,6 +121,15 @@ def test_a_resumed_run_continues_in_its_world(tmp_path: Path) -> None:
         assert files_after(bl.GitWorld(root), run, at)[b"x"] == ("file", text.encode())
 
 
+def test_a_branch_after_an_answer_has_the_files_before_it(tmp_path: Path) -> None:
+    root = repository(tmp_path / "r")
+    run = edited(bl.GitWorld(root), EDITS)
+    assert max(kept(run)) == run.n_steps - 1
+    model, world = bl.ScriptedModel(["Fine."]), bl.GitWorld(root, into=tmp_path / "branch")
+    branch = asyncio.run(bl.branch(run, run.n_steps, model=model, message="And?", world=world))
+    assert files_of(bl.GitWorld.folder_of(branch) or root.parent) == files_of(root)
+
+
 def test_a_run_that_is_left_keeps_what_it_had(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     root = repository(tmp_path / "r")
