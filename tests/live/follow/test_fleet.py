@@ -82,6 +82,14 @@ def test_each_turn_has_an_alert_of_its_own(tmp_path: Path) -> None:
     assert row.fired.number == 3
 
 
+def test_an_agent_that_finished_before_the_first_look_is_silent(tmp_path: Path) -> None:
+    for final in (False, True):
+        path = write(tmp_path / str(final) / "s1.jsonl", claude_lines(4, final=final))
+        fleet = fleet_of(path.parent, bl.max_steps(3))
+        assert [kind for kind, _ in kinds(fleet.look())] == ["begins", *([] if final else ["fires"])]
+        assert [row.fired is not None for row in fleet.rows()] == [True]
+
+
 def test_inactive_logs_are_read_only_when_they_change(tmp_path: Path) -> None:
     old = write(tmp_path / "old.jsonl", claude_lines(3, session="old"), at=NOW - 5_000)
     write(tmp_path / "s1.jsonl", claude_lines(2))

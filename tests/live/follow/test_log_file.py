@@ -86,14 +86,15 @@ def test_log_rewritten_in_place_is_read_from_its_beginning(tmp_path: Path) -> No
     assert [run.run_id for run in log.runs] == ["s1"]
 
 
-def test_a_line_that_seemed_complete_and_went_on_is_read_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize("more", [b"{}\n", b"]\n", b"{"])
+def test_a_line_that_seemed_complete_and_went_on_is_read_again(more: bytes, tmp_path: Path) -> None:
     path = tmp_path / "s1.jsonl"
     content = _written(path, 22)
     path.write_bytes(content[:-1])  # the last line has no end, and is JSON
     log = LogFile(path)
     log.update()
     assert log.runs == fresh(path)
-    path.write_bytes(content[:-1] + b"{}\n")
+    path.write_bytes(content[:-1] + more)
     log.update()
     assert log.runs == fresh(path)
 

@@ -276,6 +276,14 @@ def test_blocks_of_one_response_are_one_step(blocks: list[dict[str, Any]], steps
         assert run.steps[0].response.usage[:2] == (500, 20)
 
 
+def test_calls_of_equal_usage_are_steps_in_a_log_without_results(tmp_path: Path) -> None:
+    calls = [block(n, METRICS, called=True) | {"observation": {}} for n in (2, 3)]
+    (run,) = harbor(tmp_path, *calls, version="1.4")
+    assert run.n_steps == 2
+    (run,) = harbor(tmp_path, block(2, METRICS), *calls[1:], version="1.4")
+    assert run.n_steps == 1
+
+
 def test_totals_of_blocks_and_sidechains_differ_from_nothing(tmp_path: Path) -> None:
     side: dict[str, Any] = {"extra": {"is_sidechain": True, "agent_id": "a1"}}
     steps = [block(2, METRICS), block(3, METRICS, called=True), block(4, {**METRICS, "prompt_tokens": 90}, **side)]

@@ -238,6 +238,12 @@ def test_events_tell_how_a_command_ended_whose_output_does_not(tmp_path: Path) -
     assert [(result.is_error, result.duration_ms) for result in run.steps[0].results if result] == [(True, 2500)]
 
 
+def test_exact_time_of_an_event_precedes_the_rounded_one(tmp_path: Path) -> None:
+    end = event("exec_command_end", call_id="c1", exit_code=0, duration={"secs": 2, "nanos": 512_000_000})
+    run = one(tmp_path, user(), asks(), end, gives("Exit code: 0\nWall time: 2.5 seconds\nOutput:\na.py"))
+    assert [result.duration_ms for result in run.steps[0].results if result] == [2512]
+
+
 def test_end_event_sets_status_only_if_the_result_gives_none(tmp_path: Path) -> None:
     end = event("exec_command_end", call_id="c1", exit_code=3)
     assert failed(one(tmp_path, user(), asks(), end, gives("Exit code: 0\n"))) == [False]

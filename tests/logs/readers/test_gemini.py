@@ -136,6 +136,13 @@ def test_a_list_that_brings_nothing_new_is_a_rewind(tmp_path: Path) -> None:
     assert (run.n_steps, happened(run)) == (1, [("rewind", {"after_step": 1, "steps": 1})])
 
 
+def test_a_whole_list_after_a_rewind_is_no_compaction(tmp_path: Path) -> None:
+    told = [user("a"), says("b"), user("c"), says("d")]
+    for kept, events in ((told[:2], ["rewind"]), (told[1:2], ["rewind", "compaction"])):
+        run = one(tmp_path, *told, {"$rewindTo": "c"}, {"$set": {"messages": [*kept, user("e"), says("f")]}})
+        assert [kind for kind, _ in happened(run)] == events
+
+
 def test_a_list_in_the_first_place_is_the_session(tmp_path: Path) -> None:
     run = one(tmp_path, {"$set": {"messages": [user("a"), says("b"), user("c"), says("d")]}}, says("d", "changed"))
     assert ([step.turn for step in run.steps], texts(run)) == ([1, 2], ["Done.", "changed"])

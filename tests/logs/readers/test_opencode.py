@@ -72,6 +72,17 @@ def test_usage_includes_the_cache_and_reasoning() -> None:
     ]
 
 
+def test_a_total_of_a_message_is_the_usage_of_its_only_response(tmp_path: Path) -> None:
+    def response(said: str) -> list[dict[str, str]]:
+        return [{"type": "step-start"}, {"type": "text", "text": said}, {"type": "step-finish", "reason": "stop"}]
+
+    tokens = {"input": 7, "output": 3, "cache": {"read": 0, "write": 0}}
+    (run,) = read(export(tmp_path, answer(*response("a"), tokens=tokens)))
+    assert [step.response.usage[:2] for step in run.steps] == [(7, 3)]
+    (run,) = read(export(tmp_path, answer(*response("a"), *response("b"), tokens=tokens)))
+    assert [step.response.usage for step in run.steps] == [UNKNOWN_USAGE] * 2
+
+
 def test_output_that_includes_reasoning_is_detected_by_the_total(tmp_path: Path) -> None:
     tokens = {"total": 12, "input": 2, "output": 10, "reasoning": 4, "cache": {"read": 0, "write": 0}}
     (run,) = read(export(tmp_path, answer({"type": "text", "text": "x"}, tokens=tokens)))
