@@ -165,6 +165,15 @@ def test_a_link_is_followed_to_the_file_that_is_named(
     assert (home / ".claude/settings.json").is_symlink()
 
 
+def test_remove_through_a_link_leaves_the_file_that_it_leads_to(home: Path) -> None:
+    (home / ".claude").mkdir()
+    real, link = home / "dotfiles/settings.json", home / ".claude/settings.json"
+    assert main([*INSTALL, "--settings", str(real), "--yes"]) == 0
+    link.symlink_to(real)
+    assert main(["hook", "claude-code", "--remove", "--yes"]) == 0
+    assert (link.is_symlink(), json.loads(real.read_text())) == (True, {})
+
+
 @pytest.mark.parametrize(
     ("target", "said"),
     [

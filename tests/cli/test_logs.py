@@ -269,6 +269,13 @@ def test_labels_come_from_a_file(log: str, tmp_path: Path, capsys: pytest.Captur
     assert asked(capsys, log, "--success", "ended")["data"]["success_by"] == "run ended by itself"
 
 
+def test_labels_are_by_task_only_in_a_file_without_run_ids(tmp_path: Path) -> None:
+    path = tmp_path / "labels.csv"
+    for columns, key in (("run_id,task", "run_id"), ("task,run_id", "run_id"), ("task,other", "task")):
+        path.write_text(f"{columns},success\na,a,1\nb,b,0\n")
+        assert labels_of(path) == (key, {"a": True, "b": False})
+
+
 @pytest.mark.parametrize(
     "text", ["run_id,success\na,maybe\n", "run,success\na,1\n", "run_id,success\na,1\na,0\n", "[1]", "{"]
 )

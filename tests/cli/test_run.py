@@ -525,6 +525,20 @@ def test_a_record_is_never_overwritten(folder: Path, capsys: pytest.CaptureFixtu
     assert len(list(Path("runs").iterdir())) == 3
 
 
+@pytest.mark.parametrize("content", ["", "{}"])
+def test_a_record_with_content_stays_after_an_error(
+    content: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def save(_run: Run, record: Path) -> None:
+        record.write_text(content)
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr("boolab.cli.run_agent.save_runs", save)
+    assert main(["run", "go", "--model", "script.yaml", "--out", "run.jsonl"]) == 1
+    assert "the record cannot be written to run.jsonl: Input/output error" in capsys.readouterr().err
+    assert (folder / "run.jsonl").exists() == bool(content)
+
+
 def test_unknown_key_of_an_agent_file_is_a_line_on_stderr(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("odd.md").write_text("---\nname: odd\nstep: 3\n---\nHello.\n")
     assert main(["run", "odd.md", "go", "--model", "script.yaml", "--quiet"]) == 0

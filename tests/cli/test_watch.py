@@ -273,6 +273,18 @@ def test_the_summary_counts_agents_and_alerts(log: Path) -> None:
     assert summary.text(fleet).endswith(", 1 alert (step cap 1)")
 
 
+def test_the_summary_leaves_out_alerts_that_were_withdrawn(log: Path) -> None:
+    fleet = Fleet(places_of([log]), bl.max_steps(3), prices=False)
+    summary, kinds = Summary(), []
+    for steps in (3, 2, 3):
+        log.write_bytes(b"".join(map(encoded, claude_lines(steps, same=True))))
+        changes = fleet.look()
+        kinds.append([change.kind for change in changes])
+        summary.count(changes)
+        assert summary.text(fleet).endswith(", 0 alerts" if steps == 2 else ", 1 alert (step cap 1)")
+    assert kinds == [["begins", "fires"], ["step", "withdrawn"], ["step", "fires"]]
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [

@@ -8,6 +8,7 @@ import pytest
 from boolab.errors import SettingError
 from boolab.harnesses.policy import DEFAULT, check_setting
 from boolab.harnesses.presets import get_policy, policies
+from boolab.harnesses.setting import Setting, as_code, as_front_matter
 from tests.support.helpers import grouped
 
 BOOCODE = policies["boocode"]
@@ -41,6 +42,14 @@ def test_the_rule_stands_in_the_order_of_precedence() -> None:
     assert (
         str(BOOCODE.rule(BOOCODE.effective({"max_steps": 5, "doom_loop": None, "tool_budget": None}))) == "max_steps(5)"
     )
+
+
+@pytest.mark.parametrize(("cap", "is_beyond"), [(199, False), (200, False), (201, True), (None, True)])
+def test_only_a_setting_beyond_the_ceiling_is_written_without_it(cap: int | None, is_beyond: bool) -> None:
+    names: dict[str, Any] = {}
+    exec(as_code(Setting(max_steps=cap)), names)  # noqa: S102 - what it makes is what is tested
+    assert get_policy(names["agent"].policy).cap.ceiling == (None if is_beyond else BOOCODE.cap.ceiling)
+    assert ("ends a run at 200 steps too" in as_front_matter(Setting(max_steps=cap))) == is_beyond
 
 
 def test_policy_without_ceiling_and_limits_has_no_rule() -> None:

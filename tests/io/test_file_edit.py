@@ -263,6 +263,16 @@ def test_links_above_the_folder_are_followed(tmp_path: Path) -> None:
     assert (tmp_path / "real" / "x.json").read_text() == "{}"
 
 
+@pytest.mark.parametrize("name", ["inner/../x.json", "inner/../../beside/x.json"])
+def test_a_path_that_goes_up_is_behind_no_link(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for folder in ("project/inner", "beside"):
+        (tmp_path / folder).mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "project")
+    file = edit_file(read_user_file(Path(name)), b"{}")
+    assert (file.is_link, file.title) == (False, name)
+    assert (tmp_path / "project" / name).read_bytes() == b"{}"
+
+
 def test_a_link_that_comes_after_reading_is_not_followed(path: Path, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.write_text("{}")

@@ -41,9 +41,10 @@ def test_link_in_the_state_folder_is_refused(state: Path, name: str, tmp_path: P
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
-def test_folder_that_others_can_write_is_refused(state: Path) -> None:
+@pytest.mark.parametrize("mode", [0o777, 0o770, 0o720, 0o702])
+def test_folder_that_others_can_write_is_refused(state: Path, mode: int) -> None:
     (state / "boolab").mkdir(parents=True)
-    (state / "boolab").chmod(0o777)
+    (state / "boolab").chmod(mode)
     with pytest.raises(OSError, match="others can write in it"):
         private_state_folder("git")
 

@@ -38,6 +38,7 @@ trust_level = "trusted"
         ("[a]\nb = 1\n# end", "a.c", "[a]\nb = 1\nc = 5\n# end"),
         ("[a]", "a.b", "[a]\nb = 5"),
         ("[a]\r\n", "a.b.c", "[a]\r\n\r\n[a.b]\r\nc = 5\r\n"),
+        ("[a]\nb = 1", "c.d", "[a]\nb = 1\n\n[c]\nd = 5\n"),
         ("#:schema x\n\n[a]\n", "b", "#:schema x\nb = 5\n\n[a]\n"),
         ("# of a\n[a]\n", "b", "b = 5\n# of a\n[a]\n"),
         ("a = 1\n# unix\nb = 2\r\n[t]\nc = 3\n", "b", "a = 1\n# unix\nb = 5\r\n[t]\nc = 3\n"),

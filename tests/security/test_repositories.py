@@ -423,6 +423,18 @@ def test_folder_that_is_exchanged_all_the_time_is_never_followed(tmp_path: Path)
 # Where a repository is.
 
 
+def test_git_directory_outside_of_its_repository_is_refused(tmp_path: Path) -> None:
+    other, linked = repository(tmp_path / "other"), tmp_path / "linked"
+    git(other, "worktree", "add", "--quiet", str(linked))
+    own = tmp_path / "own"
+    (other / ".git/worktrees/linked").rename(own)
+    (own / "commondir").write_text(f"{other / '.git'}\n")
+    (linked / ".git").write_text(f"gitdir: {own}\n")
+    assert (own / "gitdir").read_text() == f"{linked / '.git'}\n"
+    with pytest.raises(bl.SettingError, match="does not name this folder in turn"):
+        bl.GitWorld(linked)
+
+
 def test_file_that_names_a_repository_elsewhere_is_refused(tmp_path: Path) -> None:
     other = repository(tmp_path / "other")
     git(other, "worktree", "add", "--quiet", str(tmp_path / "linked"))

@@ -7,6 +7,7 @@ import random
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -79,6 +80,22 @@ def test_a_branch_whose_worker_died_counts_as_its_limit(book: Path, billing: Bil
     died = make_lost_run(plan.design.job, planned, WorkerDied("it died"), dispatched=True)
     assert charge_of([died], LIMIT) == Charge(LIMIT, is_known=False)
     assert charge_of([make_lost_run(plan.design.job, planned, WorkerDied("it died"))], LIMIT) == Charge(0.0)
+
+
+@pytest.mark.parametrize(
+    ("output", "charge"),
+    [
+        ({}, Charge(0.0)),
+        ({"text": "I l"}, Charge(LIMIT, is_known=False)),
+        ({"reasoning": "Hm"}, Charge(LIMIT, is_known=False)),
+        ({"text": "I l", "usage": bl.models.Usage(cost=250_000)}, Charge(0.25)),
+    ],
+)
+def test_a_broken_request_is_free_only_without_output(output: dict[str, Any], charge: Charge) -> None:
+    run = bl.run_sync(None, "Look", model=bl.ScriptedModel(["Done."]))
+    response = run.steps[0].response._replace(text="", usage=bl.models.Usage())._replace(**output)
+    broken = run.steps[0]._replace(error="the connection was reset", response=response)
+    assert charge_of([replace(run, steps=(broken,))], LIMIT) == charge
 
 
 def on_workers(runs: Sequence[bl.Run], model: ByTask, store: Path) -> None:

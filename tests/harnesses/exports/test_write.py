@@ -140,6 +140,14 @@ def test_opencode_jsonc_is_written_where_the_project_has_it(tmp_path: Path) -> N
     assert not (tmp_path / "opencode.json").exists()
 
 
+def test_opencode_json_is_written_where_the_project_has_both(tmp_path: Path) -> None:
+    for name in ("opencode.json", "opencode.jsonc"):
+        (tmp_path / name).write_text("{}\n")
+    export("opencode", STEPS).write(root=tmp_path)
+    assert setting((tmp_path / "opencode.json").read_text(), "agent", "build", "steps") == 20
+    assert (tmp_path / "opencode.jsonc").read_text() == "{}\n"
+
+
 def test_what_is_not_written_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     both = ["--max-steps", "20", "--doom-loop", "3", "--write", str(tmp_path)]
     assert main(["export", "claude-code", "--agent", "coder", *both]) == 0
