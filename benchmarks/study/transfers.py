@@ -17,7 +17,7 @@ from boolab.stats.compare_rules.cross_validation import (
     Choices,
     Chosen,
     Divided,
-    Places,
+    RuleIndex,
     candidates_of,
     check_folds,
     chosen_in,
@@ -124,7 +124,7 @@ def transfer(
     if len(groups) < _MIN_GROUPS:
         msg = f"by={by!r}: the runs have {count(len(groups), 'group')}: expected two at least"
         raise SettingError(msg)
-    choices, rules = Choices(recorded, judged, chooser), Places()
+    choices, rules = Choices(recorded, judged, chooser), RuleIndex()
     with tqdm(total=sum(group.n_folds + 1 for group in groups), unit="fit", disable=not progress, delay=1) as bar:
         chosen = [chosen_in(group, choices, rules, bar.update) for group in groups]
     final = rejudged(recorded, ledger, rules.rules, keys, scope)

@@ -19,14 +19,14 @@ from boolab.core.text import clean, count
 from boolab.display.numbers import size
 from boolab.display.text import aligned, wrapped
 from boolab.errors import program
-from boolab.logs.discovery import Found, found_logs
+from boolab.logs.discovery import HarnessLogs, found_logs
 
 SCHEMA: Final = "boolab/doctor/1"
 
 _UNITS: Final = (("minute", 60, 3_600), ("hour", 3_600, 86_400), ("day", 86_400, math.inf))
 
 
-def text(harness_logs: Sequence[Found], *, since: str | None = None, limit: int | None = None) -> str:
+def text(harness_logs: Sequence[HarnessLogs], *, since: str | None = None, limit: int | None = None) -> str:
     """What `boolab doctor` prints; `since` and `limit` are options of the command to run next."""
     counted_logs = sorted((log for log in harness_logs if log.files), key=lambda log: (not log.readable, -log.files))
     window = f" changed since {clean(since)}" if since else ""
@@ -41,7 +41,7 @@ def text(harness_logs: Sequence[Found], *, since: str | None = None, limit: int 
     return "\n".join([*lines, "", *_next(counted_logs, since, limit)])
 
 
-def _table(counted_logs: Sequence[Found]) -> list[str]:
+def _table(counted_logs: Sequence[HarnessLogs]) -> list[str]:
     columns = ["", "files", "size", "newest", "boolab"]
     rows = [
         [
@@ -63,7 +63,7 @@ def _table(counted_logs: Sequence[Found]) -> list[str]:
     ]
 
 
-def _next(counted_logs: Sequence[Found], since: str | None, limit: int | None) -> list[str]:
+def _next(counted_logs: Sequence[HarnessLogs], since: str | None, limit: int | None) -> list[str]:
     ready = [log for log in counted_logs if log.readable]
     if not ready:
         opening = "No log here is of a format that boolab reads. " if counted_logs else ""
@@ -72,7 +72,7 @@ def _next(counted_logs: Sequence[Found], since: str | None, limit: int | None) -
     return [f"Next: {command(ready[0], since=since, limit=limit)}"]
 
 
-def command(log: Found, *, since: str | None = None, limit: int | None = None) -> str:
+def command(log: HarnessLogs, *, since: str | None = None, limit: int | None = None) -> str:
     """The command that makes a report of what was found."""
     path = next((_short(_root(path)) for path in log.places if Path(_root(path)).exists()), log.places[0])
     quoted = path if path.startswith("~/") and shlex.quote(path[2:]) == path[2:] else shlex.quote(path)
@@ -91,7 +91,7 @@ def _short(path: str) -> str:
     return f"~{path[len(home) :]}" if home != "/" and path.startswith(f"{home}/") else path
 
 
-def as_json(harness_logs: Sequence[Found], *, since: str | None = None, limit: int | None = None) -> str:
+def as_json(harness_logs: Sequence[HarnessLogs], *, since: str | None = None, limit: int | None = None) -> str:
     """What `boolab doctor --json` prints."""
     ready = sorted((log for log in harness_logs if log.files and log.readable), key=lambda log: -log.files)
     logs: list[dict[str, Any]] = [

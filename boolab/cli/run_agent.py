@@ -23,7 +23,7 @@ from types import FrameType
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from boolab.cli.run_view import Guarded, Opening, View, view_of
+from boolab.cli.run_view import Guarded, RunHeader, RunView, view_of
 from boolab.cli.terminal import ERASE_BELOW, is_terminal
 from boolab.core.run import Run
 from boolab.core.text import flat
@@ -67,14 +67,14 @@ def run_agent(args: Namespace) -> int:
     return asyncio.run(_perform(args, agent, model, address, view))
 
 
-async def _perform(args: Namespace, agent: Agent | None, model: Model, address: str, inner_view: View) -> int:
+async def _perform(args: Namespace, agent: Agent | None, model: Model, address: str, inner_view: RunView) -> int:
     abort = Abort()
     view = Guarded(inner_view, abort.abort)
     live, record = _prepared(args, agent, model, abort, view)
     args.kept = record  # the next step reads it
     policy = get_policy("boocode" if agent is None else agent.policy)
     name = "" if agent is None else agent.name
-    opening = Opening(name, address, policy.name, str(args.root), args.task, live.limits, record)
+    opening = RunHeader(name, address, policy.name, str(args.root), args.task, live.limits, record)
     with _discarded_on_error(record), _interrupts(asyncio.get_running_loop(), abort, view, record) as signals:
         view.begin(opening)
         await _watch(live, view)
@@ -86,7 +86,7 @@ async def _perform(args: Namespace, agent: Agent | None, model: Model, address: 
     return code
 
 
-def _prepared(args: Namespace, agent: Agent | None, model: Model, abort: Abort, view: View) -> tuple[Live, Path]:
+def _prepared(args: Namespace, agent: Agent | None, model: Model, abort: Abort, view: RunView) -> tuple[Live, Path]:
     """The run, and the file for its record; if either fails, the file for requests, still empty, is removed."""
     try:
         options = {"tools": list(workspace_tools(args.root).values()), "root": args.root, "seed": args.seed}
@@ -98,7 +98,7 @@ def _prepared(args: Namespace, agent: Agent | None, model: Model, abort: Abort, 
         raise
 
 
-async def _watch(live: Live, view: View) -> None:
+async def _watch(live: Live, view: RunView) -> None:
     """Show each step, and the time that passes in between."""
     clock = asyncio.create_task(_tick(view))
     try:
@@ -109,7 +109,7 @@ async def _watch(live: Live, view: View) -> None:
         clock.cancel()
 
 
-async def _tick(view: View) -> None:
+async def _tick(view: RunView) -> None:
     while True:
         await asyncio.sleep(TICK_S)
         view.tick()
@@ -312,7 +312,7 @@ def _discard(record: Path) -> None:
 
 
 @contextmanager
-def _interrupts(loop: asyncio.AbstractEventLoop, abort: Abort, view: View, record: Path) -> Iterator[list[int]]:
+def _interrupts(loop: asyncio.AbstractEventLoop, abort: Abort, view: RunView, record: Path) -> Iterator[list[int]]:
     """While in it, the first Ctrl-C or kill ends the run with its record, the second the process; yields them."""
 
     def stop() -> None:

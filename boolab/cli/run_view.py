@@ -34,7 +34,7 @@ _ELSEWHERE: Final = frozenset(
 _DOING: Final = {"text": "answering", "reasoning": "thinking"}
 
 
-class Opening(NamedTuple):
+class RunHeader(NamedTuple):
     """What is known of a run before it begins."""
 
     agent: str
@@ -46,10 +46,10 @@ class Opening(NamedTuple):
     record: Path
 
 
-class View:
+class RunView:
     """Shows a run: each method is called when its part of the run is there. This one shows nothing."""
 
-    def begin(self, opening: Opening) -> None:
+    def begin(self, opening: RunHeader) -> None:
         """The run begins."""
 
     def event(self, event: Event) -> None:
@@ -68,17 +68,17 @@ class View:
         """The run has ended, and its record is written."""
 
 
-def view_of(stream: TextIO, errors: TextIO, *, quiet: bool = False, as_json: bool = False) -> View:
+def view_of(stream: TextIO, errors: TextIO, *, quiet: bool = False, as_json: bool = False) -> RunView:
     """The view for a stream. From quiet views and JSON lines, `errors` gets the reason of a run that did not finish."""
     if as_json:
         return Lines(stream, errors)
     return FinalAnswer(stream, errors) if quiet else Transcript(Sheet(stream, terminal=is_terminal(stream)))
 
 
-class Guarded(View):
+class Guarded(RunView):
     """A view on a stream that may be closed, such as a pipe: it then calls `leave` once, and shows nothing more."""
 
-    def __init__(self, view: View, leave: Callable[[], object]) -> None:
+    def __init__(self, view: RunView, leave: Callable[[], object]) -> None:
         self._leave = leave
         self.left = False
         for name in ("begin", "event", "step", "tick", "interrupt", "end"):
@@ -97,7 +97,7 @@ class Guarded(View):
         return guarded
 
 
-class Transcript(View):
+class Transcript(RunView):
     """A run as its transcript shows it, while it runs, with a status line below on a terminal; `now` gives seconds."""
 
     def __init__(self, sheet: Sheet, now: Callable[[], float] = time.monotonic) -> None:
@@ -118,7 +118,7 @@ class Transcript(View):
         self._numbered = False
         self._held: list[Event] = []
 
-    def begin(self, opening: Opening) -> None:
+    def begin(self, opening: RunHeader) -> None:
         sheet, room = self._sheet, self._sheet.room
         self._began, self._limits, self._record = self._now(), opening.limits, opening.record
         sheet.line(f"━━ {flat(opening.agent) or 'no agent'} ".ljust(room, "━"), "bold")
@@ -276,7 +276,7 @@ def _of(limits: Mapping[str, int], counter: str) -> str:
     return f" of {limits[counter]:,}" if counter in limits else ""
 
 
-class _Machine(View):
+class _Machine(RunView):
     """The views for other programs: the reason of a run that did not finish is one line on `errors`."""
 
     def __init__(self, stream: TextIO, errors: TextIO) -> None:
@@ -284,7 +284,7 @@ class _Machine(View):
         self._errors = errors
         self._record = Path()
 
-    def begin(self, opening: Opening) -> None:
+    def begin(self, opening: RunHeader) -> None:
         self._record = opening.record
 
     def _report_why(self, run: Run) -> None:

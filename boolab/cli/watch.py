@@ -26,7 +26,7 @@ from boolab.limits.table import LIMITS, Limit
 if TYPE_CHECKING:
     from boolab.limits.stop import StopRule
     from boolab.live.follow.fleet import Fleet
-    from boolab.live.follow.rows import Change
+    from boolab.live.follow.rows import AgentChange
 
 EPILOG: Final = """
     examples:
@@ -232,11 +232,11 @@ class Output:
     def __init__(self, stream: TextIO) -> None:
         self.stream = stream
 
-    def show(self, changes: list[Change], fleet: Fleet) -> None:  # noqa: ARG002 - others draw the fleet
+    def show(self, changes: list[AgentChange], fleet: Fleet) -> None:  # noqa: ARG002 - others draw the fleet
         """Write what happened."""
         from boolab.live.follow.rows import alert_line, line_of
 
-        def text(change: Change) -> str:
+        def text(change: AgentChange) -> str:
             if change.kind in ("fires", "withdrawn"):
                 return f"{_WORDS[change.kind]} {alert_line(change)}"
             return f"{line_of(change.row)}{'; its log is gone' if change.kind == 'gone' else ''}"
@@ -246,14 +246,14 @@ class Output:
         if changes:
             self.stream.flush()
 
-    def written(self, change: Change, write: Callable[[Change], str]) -> str:
+    def written(self, change: AgentChange, write: Callable[[AgentChange], str]) -> str:
         """A change as text; of one that cannot be written, why, so that the others are."""
         try:
             return write(change)
         except Exception as error:  # noqa: BLE001 - its texts are those of a log
             return self.unwritten(change, f"{change.kind} cannot be shown ({type(error).__name__}: {error})")
 
-    def unwritten(self, change: Change, reason: str) -> str:
+    def unwritten(self, change: AgentChange, reason: str) -> str:
         """What stands for a change that cannot be written."""
         return f"{change.row.path}: {change.row.run_id:.60}: {reason}"
 
@@ -268,10 +268,10 @@ class Output:
 class JsonLines(Output):
     """One JSON object for each change."""
 
-    def show(self, changes: list[Change], fleet: Fleet) -> None:  # noqa: ARG002 - as above
+    def show(self, changes: list[AgentChange], fleet: Fleet) -> None:  # noqa: ARG002 - as above
         from boolab.live.follow.rows import data_of
 
-        def text(change: Change) -> str:
+        def text(change: AgentChange) -> str:
             return json.dumps({"time": round(time.time(), 3), **data_of(change)})
 
         for change in changes:
@@ -279,7 +279,7 @@ class JsonLines(Output):
         if changes:
             self.stream.flush()
 
-    def unwritten(self, change: Change, reason: str) -> str:
+    def unwritten(self, change: AgentChange, reason: str) -> str:
         return json.dumps({"kind": change.kind, "run_id": change.row.run_id, "path": change.row.path, "fault": reason})
 
 
@@ -294,7 +294,7 @@ class Board(Output):
         self._said: list[str] = []
         self._drawn = 0.0
 
-    def show(self, changes: list[Change], fleet: Fleet) -> None:
+    def show(self, changes: list[AgentChange], fleet: Fleet) -> None:
         from boolab.live.follow.rows import alert_line
 
         alerts = [change for change in changes if change.kind in ("fires", "withdrawn")]
@@ -346,7 +346,7 @@ class Summary:
         self._agents: set[tuple[str, str]] = set()
         self._alerts: Counter[str] = Counter()
 
-    def count(self, changes: list[Change]) -> None:
+    def count(self, changes: list[AgentChange]) -> None:
         """Count what happened."""
         for kind, row, fired in changes:
             self._agents.add((row.path, row.run_id))

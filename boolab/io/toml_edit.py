@@ -57,10 +57,10 @@ class _Table:
     end: int
     header: Keys = ()
     inline: bool = False
-    entries: list[_Entry] = field(default_factory=list)
+    entries: list[_KeyValue] = field(default_factory=list)
 
 
-class _Entry(NamedTuple):
+class _KeyValue(NamedTuple):
     """A key with its value: the keys from the top, and the places of the key and of the value."""
 
     path: Keys | None
@@ -76,7 +76,7 @@ class _Document(NamedTuple):
     data: dict[str, Any]
     tables: list[_Table]
 
-    def entries(self) -> Iterator[_Entry]:
+    def entries(self) -> Iterator[_KeyValue]:
         return (entry for table in self.tables for entry in table.entries)
 
 
@@ -124,10 +124,10 @@ def _read(text: str) -> _Document:
         raise ConfigFileError(f"is not TOML: {error}", line=int(line) if line.isdecimal() else None) from error
     except RecursionError:
         raise ConfigFileError(f"is nested more than {MAX_DEPTH} deep") from None
-    return _Document(text, data, _Reader(text).tables())
+    return _Document(text, data, _TomlReader(text).tables())
 
 
-class _Reader:
+class _TomlReader:
     """Finds the places of keys and values in a text that is TOML."""
 
     def __init__(self, text: str) -> None:
@@ -176,7 +176,7 @@ class _Reader:
         start = self._place
         full = None if table.path is None else table.path + path
         self._value(full, depth)
-        table.entries.append(_Entry(full, key, start, self._place))
+        table.entries.append(_KeyValue(full, key, start, self._place))
 
     def _key(self) -> Keys:
         keys = []
@@ -253,13 +253,13 @@ def _candidates(document: _Document, path: Keys, value: str, *, is_new: bool) ->
         yield _append_table(document.text, f"[{_join_keys(path[:-1])}]", f"{_join_keys(path[-1:])} = {value}")
 
 
-def _insert_in_braces(table: _Table, siblings: Sequence[_Entry], line: str) -> Replacement:
+def _insert_in_braces(table: _Table, siblings: Sequence[_KeyValue], line: str) -> Replacement:
     if siblings:
         return Replacement(siblings[-1].end, siblings[-1].end, f", {line}")
     return Replacement(table.start + 1, table.end, f" {line} ")
 
 
-def _insert_line(text: str, table: _Table, siblings: Sequence[_Entry], line: str) -> Replacement:
+def _insert_line(text: str, table: _Table, siblings: Sequence[_KeyValue], line: str) -> Replacement:
     """A new line after the last one of the entries, or after the header of the table."""
     if siblings:
         offset, indent = siblings[-1].end, _indent(text, siblings[-1].key)

@@ -45,7 +45,7 @@ class _Kind(IntEnum):
     FACTS = 3
 
 
-class Found(NamedTuple):
+class FileRun(NamedTuple):
     """A run of a file: the format of the file, its path, and whether boolab wrote it."""
 
     run: Run
@@ -180,7 +180,7 @@ class Copies:
     _repeats: Counter[tuple[str, str]] = field(default_factory=Counter)
     """How many runs of a file say the same as runs of another one."""
 
-    def settle(self, log_runs: Sequence[Found], *, last: bool = False) -> tuple[list[list[Run]], list[Note]]:
+    def settle(self, log_runs: Sequence[FileRun], *, last: bool = False) -> tuple[list[list[Run]], list[Note]]:
         """The runs that count, for each that was found one or none; and what there is to report about the files."""
         entries = [self._known(entry, last=last) for entry in log_runs]
         keys = [key for entry in entries for key in set(entry.keys)]
@@ -215,7 +215,7 @@ class Copies:
                 _ = entry.marks
             entry.run = None
 
-    def _known(self, log_run: Found, *, last: bool) -> _Known:
+    def _known(self, log_run: FileRun, *, last: bool) -> _Known:
         run = log_run.run
         kind = _Kind.CONVERSION if run.source == "atif" else _Kind.NATIVE
         if log_run.written:

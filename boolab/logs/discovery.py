@@ -15,7 +15,7 @@ from boolab.logs.log_files import all_places, readers
 _VARIABLE: Final = re.compile(r"^\$(\w+)")
 
 
-class Found(NamedTuple):
+class HarnessLogs(NamedTuple):
     """The logs of one harness: where they are looked for, what is there, and whether boolab can read them.
 
     `files` are the logs; `bytes` are those of their further files too, where a log is spread over several.
@@ -34,7 +34,7 @@ class Found(NamedTuple):
 
 def found_logs(
     home: str | Path | None = None, since: datetime | None = None, environ: Mapping[str, str] | None = None
-) -> list[Found]:
+) -> list[HarnessLogs]:
     """The logs of each known agent harness on this machine, also without any files."""
     folder = Path.home() if home is None else Path(home)
     variables = os.environ if environ is None else environ
@@ -49,7 +49,7 @@ def found_logs(
         newest = max((time for stat in all_stats if (time := time_of(stat)) is not None), default=None)
         size = sum(stat.st_size for stat in all_stats)
         reasons = tuple(f"{path}: {reason}" for path, reason in unread.items())
-        logs.append(Found(name, tuple(patterns), len(stats), size, newest, name in readers(), reasons))
+        logs.append(HarnessLogs(name, tuple(patterns), len(stats), size, newest, name in readers(), reasons))
     return logs
 
 

@@ -22,13 +22,13 @@ from boolab.io.json_input import Damage, Inconsistency, Warn
 from boolab.logs.atif_format import is_own
 from boolab.logs.checks import check_file, newer
 from boolab.logs.conversations import read_conversations
-from boolab.logs.copies import Copies, Found
+from boolab.logs.copies import Copies, FileRun
 from boolab.logs.fields import Head
 from boolab.logs.list_prices import needs_prices, prices_of
 from boolab.logs.log_files import (
     MAX_SIMILAR,
     UNKNOWN,
-    LogFile,
+    LogCandidate,
     Reader,
     Unrecognised,
     choose_reader,
@@ -302,7 +302,7 @@ def _drop_copies(
     copies: Copies, results: Sequence[tuple[_Looked, FileRow, Sequence[Run]]], *, last: bool
 ) -> Iterator[tuple[_Looked, FileRow, list[Run]]]:
     """The rows and the runs of a group of files, each run once, with warnings about copies."""
-    log_runs = [Found(run, row.path, look.written) for look, row, new in results for run in new]
+    log_runs = [FileRun(run, row.path, look.written) for look, row, new in results for run in new]
     if last and not log_runs[1:]:
         yield from ((look, row, [*new]) for look, row, new in results)
         return
@@ -359,7 +359,7 @@ class _Looked(NamedTuple):
     """A file after a look at its beginning: its reader, or why it has none; ids and times; whether boolab wrote it."""
 
     place: int
-    file: LogFile
+    file: LogCandidate
     reader: Reader | None
     error: Exception | None
     keys: Collection[int]
@@ -373,7 +373,7 @@ class _Looked(NamedTuple):
         return self.reader
 
 
-def _look(index: int, file: LogFile, chosen_reader: Reader | None, *, single: bool) -> _Looked:
+def _look(index: int, file: LogCandidate, chosen_reader: Reader | None, *, single: bool) -> _Looked:
     """Look at the beginning of a file. If it is `single`, no ids are needed."""
     if file.unread:
         # What a folder holds that is not searched may be logs, so it is a warning; a file that is no log is a row.
@@ -474,7 +474,7 @@ def _warn(message: str) -> str:
 
 
 @contextmanager
-def _progress(files: Sequence[LogFile], *, show: bool) -> Iterator[Callable[[int], object]]:
+def _progress(files: Sequence[LogCandidate], *, show: bool) -> Iterator[Callable[[int], object]]:
     """A progress bar over bytes, shown only for large inputs and on a terminal: yields what moves it on."""
     total = sum(file.stat.st_size for file in files)
     if not show or total <= _QUIET:

@@ -156,7 +156,7 @@ def reader_for(path: Path, format: str | Reader | None = None) -> Reader | None:
     """The reader of a file by its content and its name; None if none fits, or it has no content yet."""
     chosen_reader = choose_reader(format)
     try:
-        return reader_of(LogFile(path, path.stat(), named=False, foldered=True), chosen_reader)[1]
+        return reader_of(LogCandidate(path, path.stat(), named=False, foldered=True), chosen_reader)[1]
     except (RunFormatError, DamagedFile):
         return None
 
@@ -173,7 +173,7 @@ def choose_reader(format: str | Reader | None) -> Reader | None:
     raise SettingError(f"format {format!r} is not known{hint}, or a reader: an object with {_PARTS}")
 
 
-class LogFile(NamedTuple):
+class LogCandidate(NamedTuple):
     """A file that may be a log: whether it was named itself, or is in a folder."""
 
     path: Path
@@ -186,10 +186,10 @@ class LogFile(NamedTuple):
 
 def find_files(
     paths: Sequence[str | Path], since: datetime | None, reader: Reader | None = None, *, near: bool
-) -> list[LogFile]:
+) -> list[LogCandidate]:
     """The files to read, each once, in order; with `near` also those in folders that only look like logs."""
     after = None if since is None else since.timestamp()
-    files: list[LogFile] = []
+    files: list[LogCandidate] = []
     for item in paths:
         for path, is_named, foldered, unread in _matches(item, reader, near=near):
             try:
@@ -207,10 +207,10 @@ def find_files(
                 raise RunFormatError(reason, path=path)
             is_folder = S_ISDIR(stat.st_mode) and not unread  # a glob matches folders, too
             if not is_folder and (reason or after is None or stat.st_mtime >= after):
-                files.append(LogFile(path, stat, is_named, foldered, reason))
+                files.append(LogCandidate(path, stat, is_named, foldered, reason))
     if not files[1:]:
         return files
-    by_path: dict[str, LogFile] = {}
+    by_path: dict[str, LogCandidate] = {}
     real = _real_paths()
     for file in files:
         by_path.setdefault(str(file.path) if file.unread else real(file.path), file)
@@ -298,7 +298,7 @@ class Unrecognised(RunFormatError):
     companion = False
 
 
-def reader_of(file: LogFile, chosen_reader: Reader | None) -> tuple[Head, Reader]:
+def reader_of(file: LogCandidate, chosen_reader: Reader | None) -> tuple[Head, Reader]:
     """The beginning of a file, and its reader by its content, then by its name."""
     head = head_of(file.path)
     fitting = recognise(head, chosen_reader)

@@ -78,13 +78,13 @@ def save_runs(runs: Runs, path: str | Path, contents: Contents = "everything") -
         raise SettingError(f"contents={contents!r} is not known; accepted: {', '.join(get_args(Contents))}")
     output_runs = each_run(runs)
     if contents == "facts":
-        output_runs = facts_of(output_runs) if isinstance(output_runs, Iterator) else _Facts(output_runs)
+        output_runs = facts_of(output_runs) if isinstance(output_runs, Iterator) else _RunFacts(output_runs)
     check_replaceable(path)
     with replacing(path) as file:
         _WRITERS[_suffix(path)](output_runs, file)
 
 
-class _Facts:
+class _RunFacts:
     """The facts of runs, made again each time they are read: a table is written after its columns are known."""
 
     def __init__(self, runs: Iterable[Run]) -> None:

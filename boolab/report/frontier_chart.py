@@ -32,7 +32,7 @@ _NAME: Final = 24
 _SIZE: Final = (6.0, 4.6)
 
 
-class Curve(NamedTuple):
+class LimitCurve(NamedTuple):
     """What the values of one limit make of the runs of an agent: points of what is saved and what is kept."""
 
     name: str
@@ -82,7 +82,7 @@ def frontier_chart(study: Study, rows: Sequence[SummaryRow], figures: PageFigure
     return Chart(title, figures.draw(draw, caption, *_SIZE), note.strip())
 
 
-def curves_of(study: Study, axis: str, rows: Sequence[SummaryRow]) -> list[Curve]:
+def curves_of(study: Study, axis: str, rows: Sequence[SummaryRow]) -> list[LimitCurve]:
     """A curve for each agent with successes and a measure of what is saved."""
     curves = []
     recommended = {row.key: row for row in rows if row.recommended}
@@ -96,7 +96,7 @@ def curves_of(study: Study, axis: str, rows: Sequence[SummaryRow]) -> list[Curve
         share = row.saved_share
         dot = None if share is None or not row.is_on else (share, row.kept[0] / row.successes)
         curves.append(
-            Curve(names[key], [(x, y) for x, y, _ in points], [value for *_, value in points], dot, row.is_poor)
+            LimitCurve(names[key], [(x, y) for x, y, _ in points], [value for *_, value in points], dot, row.is_poor)
         )
 
     return curves[:MAX_CURVES]
@@ -111,7 +111,7 @@ def _points(part: Any, axis: str, measure: str) -> Iterator[tuple[float, float, 
         yield float(saved) / float(saved + amount), int(row["kept_lower"]) / int(row["successes"]), row[axis]
 
 
-def best_at(curve: Curve, keep: float) -> tuple[Any, float] | None:
+def best_at(curve: LimitCurve, keep: float) -> tuple[Any, float] | None:
     """The value of the limit that saves most of those that keep so many successes on record, and the share it saves."""
     good = [(x, value) for (x, y), value in zip(curve.points, curve.values, strict=True) if y >= keep]
     x, value = max(good, key=lambda pair: pair[0], default=(0.0, None))
@@ -136,7 +136,7 @@ def _share_range(words: Callable[[float], str], shares: Sequence[float]) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def title_of(curves: Sequence[Curve], keep: float, label: str, unit: str, noun: str = "successes") -> str:
+def title_of(curves: Sequence[LimitCurve], keep: float, label: str, unit: str, noun: str = "successes") -> str:
     """What the limit saves by itself if the share `keep` of the successes on record is kept."""
     best = [pair for curve in curves if (pair := best_at(curve, keep)) is not None]
     prefix = f"With {level(keep)} of {noun} kept on record"
@@ -156,7 +156,7 @@ def _unit(study: Study) -> str:
 # --- Drawing ----------------------------------------------------------------------------------------------------------
 
 
-def _draw(ax: Axes, curves: Sequence[Curve], keep: float, x_label: str, noun: str) -> Axes:
+def _draw(ax: Axes, curves: Sequence[LimitCurve], keep: float, x_label: str, noun: str) -> Axes:
     """Draw the curves as far as they matter, with their names beside them."""
     best = [pair[1] for curve in curves if (pair := best_at(curve, keep))]
     max_saved = max([*best, *(curve.chosen[0] for curve in curves if curve.chosen)], default=0.0)

@@ -117,7 +117,7 @@ def survival(
     ]
     tests = _compare_groups(groups, known_units, keys, column)
     rows = list(pairs(groups, lambda group: group.rows(of, confidence)))
-    words = _Words("turn" if bool((units["turn"] > 1).any()) else "run", noun, confidence)
+    words = _SurvivalText("turn" if bool((units["turn"] > 1).any()) else "run", noun, confidence)
     return Finding(
         title=f"How many {noun}s a {words.noun} takes",
         frame=of_set(
@@ -224,7 +224,7 @@ def holm(p: Array) -> Array:
     return out
 
 
-class _Words:
+class _SurvivalText:
     """The sentences and notes of the finding."""
 
     def __init__(self, noun: str, unit_noun: str, confidence: float) -> None:

@@ -50,7 +50,7 @@ class Curve(NamedTuple):
     incidence: dict[str, Share]
 
 
-class Comparison(NamedTuple):
+class GroupTest(NamedTuple):
     """A test of two groups: above 0 if the first ends sooner than expected. NaN where nothing can be tested."""
 
     statistic: float
@@ -109,7 +109,7 @@ def logrank(
     ended: npt.ArrayLike,
     first: npt.ArrayLike,
     clusters: Labels | None = None,
-) -> Comparison:
+) -> GroupTest:
     """Whether two groups end alike: scipy's logrank test, or one for units in clusters; the signed statistic and p.
 
     The latter compares the same difference of observed and expected ends with the spread of its parts by cluster, so
@@ -123,22 +123,22 @@ def logrank(
     at_risk, at_risk_one = (x[::-1].cumsum()[::-1] for x in (leave_at, left_one))
     share = at_risk_one / at_risk
     if not np.any(ends_at * share * (1 - share) * (at_risk > ends_at)):
-        return Comparison(float("nan"), float("nan"))
+        return GroupTest(float("nan"), float("nan"))
     if clusters is None:
         parts = [
             stats.CensoredData(uncensored=durations[group & has_ended], right=durations[group & ~has_ended])
             for group in (in_first, ~in_first)
         ]
         result = stats.logrank(*parts)
-        return Comparison(float(result.statistic), float(result.pvalue))
+        return GroupTest(float(result.statistic), float(result.pvalue))
     hazard, expected = np.cumsum(ends_at / at_risk), np.cumsum(share * ends_at / at_risk)
     scores = has_ended * (in_first - share[time_index]) - in_first * hazard[time_index] + expected[time_index]
     totals = pd.Series(scores).groupby(pd.factorize(pd.Series(clusters))[0]).sum().to_numpy()
     n, spread = len(totals), float((totals**2).sum())
     if n < 2 or not spread:  # noqa: PLR2004 - one cluster has no spread
-        return Comparison(float("nan"), float("nan"))
+        return GroupTest(float("nan"), float("nan"))
     statistic = float(totals.sum() / np.sqrt(spread * n / (n - 1)))
-    return Comparison(statistic, float(2 * special.stdtr(n - 1, -abs(statistic))))
+    return GroupTest(statistic, float(2 * special.stdtr(n - 1, -abs(statistic))))
 
 
 def _incidence(at_risk: Counts, ends_at: Counts, ends: Counts, alive_before: Array, confidence: float) -> Share:

@@ -46,13 +46,13 @@ def aggregate_of(
     for part in ledger.parts(BLOCK):
         part_groups = None if groups is None or n_groups == 1 else groups[start : start + part.n_runs]
         start += part.n_runs
-        work = _Work(part, settings, part_groups, n_groups)
+        work = _LedgerPart(part, settings, part_groups, n_groups)
         for name, sums in (work.all() if measures is None else work.spent(measures)).items():
             total[name] = np.add(total[name], sums, out=total[name]) if name in total else sums
     return total
 
 
-class _Work:
+class _LedgerPart:
     """One part of a ledger under one grid."""
 
     def __init__(self, ledger: Ledger, settings: Settings, groups: Ints | None, n_groups: int) -> None:

@@ -38,7 +38,7 @@ from boolab.whatif.policy_limits import (
     AXIS_OF,
     NEVER,
     Extension,
-    Limit,
+    PolicyLimit,
     changes_ahead,
     check_identified,
     extension_of,
@@ -310,7 +310,7 @@ def _checked(settings: Settings) -> Settings:
     return settings
 
 
-def _own_axis(policy: Policy, limit: Limit) -> GridAxis:
+def _own_axis(policy: Policy, limit: PolicyLimit) -> GridAxis:
     """The axis of one value for a further limit of a policy."""
     name, value = AXIS_OF.get(limit.name, limit.name), (limit.rule.threshold,)
     if limit.place == "response":

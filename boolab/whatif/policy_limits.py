@@ -37,7 +37,7 @@ NEVER: Final = 1 << 62
 """A threshold that no counter reaches."""
 
 
-class Limit(NamedTuple):
+class PolicyLimit(NamedTuple):
     """One rule of a policy without an axis in a grid, and where it is evaluated.
 
     `alone`: it is evaluated after all others at its place, so that it never fires together with another. `closes`: the
@@ -95,26 +95,28 @@ def thresholds_of(policy: Policy, axis: str, value: Cell) -> tuple[Threshold | N
     return at_boundary, at_response
 
 
-def own_limits(policy: Policy, axes: Collection[str], *, settings: bool) -> Iterator[Limit]:
+def own_limits(policy: Policy, axes: Collection[str], *, settings: bool) -> Iterator[PolicyLimit]:
     """The limits of a policy without an axis in a grid, in order of precedence; with `settings`, its defaults too."""
     defaults = policy.effective({}, no_agent=True) if settings else {}
     limited = policy if settings else policy.vary(cap={"ceiling": None})
     cap = defaults.get("max_steps")
     if settings and cap is not None and (policy.last_step.action != "tools" or policy.cap.kind == "soft"):
         limited = policy.vary(cap={"ceiling": None})
-        yield Limit("max_steps", next(max_steps(min(cap, policy.cap.ceiling or cap)).leaves()), "boundary", closes=True)
+        yield PolicyLimit(
+            "max_steps", next(max_steps(min(cap, policy.cap.ceiling or cap)).leaves()), "boundary", closes=True
+        )
         defaults["max_steps"] = None
     for name in policy.precedence:
         if AXIS_OF.get(name, name) in axes:
             continue
         for check in ("boundary", "response"):
             for rule in limited.limit(name, defaults.get(name), check):
-                yield Limit(name, next(rule.leaves()), check)
+                yield PolicyLimit(name, next(rule.leaves()), check)
     for guard in policy.detectors.guards:
         threshold = next((threshold for threshold, action in guard.ladder if action == "stop"), None)
         if guard.check == "response" and threshold is not None:
             rule = guard.at(threshold)
-            yield Limit("guards", replace(rule, counter=response_counter(rule.counter)), "response", alone=True)
+            yield PolicyLimit("guards", replace(rule, counter=response_counter(rule.counter)), "response", alone=True)
 
 
 def watched_at_response(policy: Policy) -> bool:

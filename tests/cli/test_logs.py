@@ -22,7 +22,7 @@ from boolab.core.types import Usage
 from boolab.errors import SettingError
 from boolab.frames.labels import labels_of
 from boolab.io.resources import data_path
-from boolab.logs.discovery import Found
+from boolab.logs.discovery import HarnessLogs
 from boolab.report.question import Question
 from boolab.report.study import study_of
 from tests.support.cases import first
@@ -380,7 +380,7 @@ def test_the_doctor_finds_what_lies_there_and_says_what_to_run(
 
 
 def test_the_command_to_run_next_is_quoted() -> None:
-    found = Found("own", ("/no such/$place/*.json",), 1, 10, None, True)
+    found = HarnessLogs("own", ("/no such/$place/*.json",), 1, 10, None, True)
     assert doctor.command(found, since="2w") == "boolab report '/no such/$place/*.json' --since 2w -o report.html"
 
 

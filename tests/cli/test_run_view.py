@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import boolab as bl
-from boolab.cli.run_view import Guarded, Lines, Opening, Transcript, status_line, view_of
+from boolab.cli.run_view import Guarded, Lines, RunHeader, Transcript, status_line, view_of
 from boolab.cli.terminal import Sheet, clipped, is_terminal
 from boolab.core.events import run_events
 from boolab.core.run import Run
@@ -130,7 +130,7 @@ def told(view: Any, model: Any, task: str = "go", **options: Any) -> Run:
 
     async def tell() -> Run:
         live = start(None, task, model=model, on_event=view.event, **({"tools": TOOLS} | options))
-        view.begin(Opening("", model.name, "boocode", ".", task, live.limits, Path("record.jsonl")))
+        view.begin(RunHeader("", model.name, "boocode", ".", task, live.limits, Path("record.jsonl")))
         async with live:
             async for step in live:
                 view.step(step, live.progress)

@@ -19,7 +19,7 @@ from boolab.cli.watch import Board, JsonLines, Output, Summary, seconds_of
 from boolab.live.follow import rows
 from boolab.live.follow.fleet import Fleet
 from boolab.live.follow.places import places_of
-from boolab.live.follow.rows import Change, table
+from boolab.live.follow.rows import AgentChange, table
 from boolab.live.follow.watch import Commands
 from tests.support.growing import claude_lines, encoded
 from tests.support.pages import blocks_of, pages
@@ -161,14 +161,14 @@ def test_alert_command_gets_facts_as_variables_not_shell_text(tmp_path: Path) ->
     assert not (tmp_path / "owned").exists()
 
 
-def alerts_of(folder: Path, count: int, session: str = "s") -> list[Change]:
+def alerts_of(folder: Path, count: int, session: str = "s") -> list[AgentChange]:
     for number in range(count):
         path = folder / f"{session[:9]}{number}.jsonl"
         path.write_bytes(b"".join(map(encoded, claude_lines(3, session=f"{session}{number}"))))
     return Fleet(places_of([folder]), bl.max_steps(3), prices=False).look()
 
 
-def run_commands(command: str, changes: list[Change], timeout: float = 60) -> list[str]:
+def run_commands(command: str, changes: list[AgentChange], timeout: float = 60) -> list[str]:
     """What is said of the command of `--exec` for these changes."""
     said: list[str] = []
     commands = Commands(command, timeout, said.append)
@@ -236,8 +236,8 @@ def test_change_that_cannot_be_shown_stops_no_other(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "400")
 
-    def failing(real: Callable[[Change], Any]) -> Callable[[Change], Any]:
-        def write(change: Change) -> Any:
+    def failing(real: Callable[[AgentChange], Any]) -> Callable[[AgentChange], Any]:
+        def write(change: AgentChange) -> Any:
             if change.row.run_id == "s1":
                 raise KeyError("boom")
             return real(change)

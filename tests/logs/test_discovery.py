@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from boolab.cli.doctor import as_json, text
-from boolab.logs.discovery import Found, found_logs, time_of
+from boolab.logs.discovery import HarnessLogs, found_logs, time_of
 
 
 def put(path: Path, size: int, at: int) -> None:
@@ -29,7 +29,7 @@ def home(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def logs(home: Path, **options: object) -> dict[str, Found]:
+def logs(home: Path, **options: object) -> dict[str, HarnessLogs]:
     return {found.format: found for found in found_logs(home, environ={}, **options)}  # type: ignore[arg-type]
 
 

@@ -15,7 +15,7 @@ from boolab.limits.table import LIMITS
 from boolab.logs.shipped import atlas_files
 from boolab.report.caplab_frames import labs_of
 from boolab.report.figures import PageFigures
-from boolab.report.frontier_chart import Curve, _draw, best_at, curves_of, frontier_chart, title_of
+from boolab.report.frontier_chart import LimitCurve, _draw, best_at, curves_of, frontier_chart, title_of
 from boolab.report.how_to_set import how_to_set, how_to_set_text
 from boolab.report.question import Question
 from boolab.report.study import Study, study_of
@@ -154,7 +154,9 @@ def test_data_sets_have_a_row_each_with_the_agent_above(several: Study) -> None:
 def test_names_in_the_chart_are_text_and_clear_of_curves() -> None:
     slopes = {"steep": 4.0, "middle": 2.0, "gentle": 1.2}
     curves = [
-        Curve(name, [(x / 100, 1 - slope * x / 100) for x in range(40)], [None, *range(39)], (0.02, 1 - 0.02 * slope))
+        LimitCurve(
+            name, [(x / 100, 1 - slope * x / 100) for x in range(40)], [None, *range(39)], (0.02, 1 - 0.02 * slope)
+        )
         for name, slope in slopes.items()
     ]
     figure = Figure(figsize=(6, 4.6), dpi=72, layout="constrained")  # the dpi of an SVG
@@ -197,7 +199,7 @@ def test_chart_note_explains_dots_only_if_there_are_any(one: Study) -> None:
 
 
 def test_a_limit_that_saves_nothing_is_said_to_save_nothing() -> None:
-    curve = Curve("a", [(0.0, 1.0), (0.4, 0.2)], [None, 3], None)
+    curve = LimitCurve("a", [(0.0, 1.0), (0.4, 0.2)], [None, 3], None)
     assert best_at(curve, 0.95) is None
     assert title_of([curve], 0.95, "step cap", "steps").endswith("a step cap saves none of the steps")
 

@@ -19,7 +19,7 @@ from boolab.io.files import open_file
 from boolab.io.folders import folder_handle
 from boolab.io.git import command
 from boolab.io.git.command import find_git
-from boolab.io.git.objects import Entry, ObjectWriter, tree_bytes
+from boolab.io.git.objects import ObjectWriter, TreeEntry, tree_bytes
 from boolab.io.git.reading import reading
 from boolab.io.git.repository import find_repository
 from boolab.runtime.worlds import checkout, scan
@@ -562,7 +562,7 @@ def test_tree_that_grows_without_end_is_refused(tmp_path: Path, monkeypatch: pyt
     writer = ObjectWriter(find_repository(root))
     tree = writer.put(b"tree", b"")
     for _ in range(12):
-        tree = writer.put(b"tree", tree_bytes((b"%d" % number, Entry(0o40000, tree)) for number in range(10)))
+        tree = writer.put(b"tree", tree_bytes((b"%d" % number, TreeEntry(0o40000, tree)) for number in range(10)))
     writer.close()
     commit = git(root, "commit-tree", tree.hex(), "-m", "bomb").decode().strip()
     with pytest.raises(bl.errors.WorldError, match="more than the 50 files that are written"):
@@ -587,7 +587,7 @@ def test_tree_of_untrusted_names_writes_nothing_outside(name: str, tmp_path: Pat
     writer = ObjectWriter(find_repository(root))
     mode, path, kind = EVIL[name]
     made = writer.put(kind or b"blob", b"" if kind else os.fsencode(outside))
-    tree = writer.put(b"tree", tree_bytes([(path, Entry(mode, made)), (b"a", Entry(0o100644, made))]))
+    tree = writer.put(b"tree", tree_bytes([(path, TreeEntry(mode, made)), (b"a", TreeEntry(0o100644, made))]))
     writer.close()
     commit = git(root, "commit-tree", tree.hex(), "-m", "evil").decode().strip()
     before = files_of(outside)

@@ -33,7 +33,7 @@ _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
 _FOLDER: Final = 0o40000
 
 
-class Entry(NamedTuple):
+class TreeEntry(NamedTuple):
     """What a tree holds under a name.
 
     Attributes:
@@ -151,13 +151,13 @@ class ObjectWriter:
         return True
 
 
-def tree_bytes(entries: Iterable[tuple[bytes, Entry]]) -> bytes:
+def tree_bytes(entries: Iterable[tuple[bytes, TreeEntry]]) -> bytes:
     """The bytes of a tree."""
     ordered = sorted(entries, key=lambda item: item[0] + b"/" if item[1].mode == _FOLDER else item[0])
     return b"".join(b"%o %s\0%s" % (entry.mode, name, entry.oid) for name, entry in ordered)
 
 
-def tree_entries(data: bytes, size: int) -> Iterator[tuple[bytes, Entry]]:
+def tree_entries(data: bytes, size: int) -> Iterator[tuple[bytes, TreeEntry]]:
     """The names and entries of a tree.
 
     `size`: how many bytes the name of an object has.
@@ -167,7 +167,7 @@ def tree_entries(data: bytes, size: int) -> Iterator[tuple[bytes, Entry]]:
         end = data.index(b"\0", offset)
         mode, _, name = data[offset:end].partition(b" ")
         offset = end + 1 + size
-        yield name, Entry(int(mode, 8), data[end + 1 : offset])
+        yield name, TreeEntry(int(mode, 8), data[end + 1 : offset])
 
 
 class _Pack(NamedTuple):

@@ -182,7 +182,7 @@ def _scopes(run: Run, scope: Scope) -> Iterator[tuple[list[Step], int | None]]:
         yield steps, steps[0].start_ms if steps and steps[0].index > 1 else 0
 
 
-class _Part(NamedTuple):
+class _TurnCount(NamedTuple):
     """What was counted in one turn, in the counter's own unit."""
 
     value: _Reading
@@ -192,7 +192,7 @@ class _Part(NamedTuple):
     responses: int = 0
 
 
-def _part(steps: Sequence[Step], start: int | None, rule: _Rule) -> _Part:
+def _part(steps: Sequence[Step], start: int | None, rule: _Rule) -> _TurnCount:
     """Count one turn."""
     boundary, response = _readings(steps, start, rule)
     value = _value(steps, boundary, rule)
@@ -202,17 +202,17 @@ def _part(steps: Sequence[Step], start: int | None, rule: _Rule) -> _Part:
         rest = steps[stops:]
         if rule.asks and len(rest) == 1 and not _executed(rest[0], rule, refusals=True):
             count = stops if rule.counter == "steps" else value
-            return _Part(count, at_limit=True, is_over=True, responses=len(steps))
-        return _Part(value, rest)
+            return _TurnCount(count, at_limit=True, is_over=True, responses=len(steps))
+        return _TurnCount(value, rest)
     if drops is not None:
         if drops < len(steps) - 1 or _executed(steps[drops], rule):
-            return _Part(value, steps[drops:])
+            return _TurnCount(value, steps[drops:])
         has_dropped_calls = bool(steps[drops].response.tool_calls)
-        return _Part(value, at_limit=has_dropped_calls, is_over=True, responses=len(steps))
+        return _TurnCount(value, at_limit=has_dropped_calls, is_over=True, responses=len(steps))
     is_reached = _first(boundary[-1:], rule.boundary) is not None
     if rule.boundary is None and rule.response is not None and rule.counter in ("responses", "tool_steps"):
         is_reached = value == rule.response.threshold - 1
-    return _Part(value, at_limit=is_reached and bool(steps) and _executed(steps[-1], rule))
+    return _TurnCount(value, at_limit=is_reached and bool(steps) and _executed(steps[-1], rule))
 
 
 def _first(readings: Sequence[_Reading], rule: Threshold | None) -> int | None:

@@ -33,7 +33,7 @@ from boolab.io.json_input import mapping, parse, text, whole_file
 from boolab.limits.stop import StopRule, Threshold
 from boolab.live.follow.log_file import LogFile
 from boolab.live.follow.places import Place
-from boolab.live.follow.rows import AgentRow, Change, RowLimit
+from boolab.live.follow.rows import AgentChange, AgentRow, RowLimit
 from boolab.live.follow.rule_state import Fired, RuleState
 from boolab.logs.list_prices import prices_of
 from boolab.logs.log_files import Reader, scope_of
@@ -65,7 +65,7 @@ def _locked(
     return alone
 
 
-class _Agent:
+class _FollowedRun:
     """A run of a log, its rule, and its row. `state` is None where it is to be counted anew."""
 
     def __init__(self) -> None:
@@ -81,7 +81,7 @@ class _Log:
         self.path = path
         self.file: LogFile | None = None
         """None until it is read."""
-        self.agents: dict[str, _Agent] = {}
+        self.agents: dict[str, _FollowedRun] = {}
         self.due = 0.0
         self.size = -1
         self.mtime = 0.0
@@ -172,7 +172,7 @@ class Fleet:
         return untold
 
     @_locked
-    def look(self) -> list[Change]:
+    def look(self) -> list[AgentChange]:
         """Look at all files, for new ones too."""
         paths = {*chain.from_iterable(self._files(log_path) for log_path in self.places)}
         first, self._looked = not self._looked, True
@@ -209,7 +209,7 @@ class Fleet:
             self.well(log_path.path)
 
     @_locked
-    def look_at_running(self) -> list[Change]:
+    def look_at_running(self) -> list[AgentChange]:
         """Look at the logs of running agents alone: what is written without a notice, and what was deleted."""
         self._let_go()
         changed = []
@@ -221,7 +221,7 @@ class Fleet:
         return self.changed(changed)
 
     @_locked
-    def changed(self, paths: Iterable[str]) -> list[Change]:
+    def changed(self, paths: Iterable[str]) -> list[AgentChange]:
         """Read the files that changed, and those that waited and are due."""
         for path in _with_contents(paths):
             try:
@@ -231,7 +231,7 @@ class Fleet:
                 continue
             if home is not None:
                 self._waiting[home] = None
-        changes: list[Change] = []
+        changes: list[AgentChange] = []
         for path in [*self._waiting]:
             log = self._logs[path]
             start = time.perf_counter()
@@ -269,7 +269,7 @@ class Fleet:
         self._logs[home].parts = self._logs[home].parts or home != path
         return home
 
-    def _read(self, log: _Log) -> Iterator[Change]:
+    def _read(self, log: _Log) -> Iterator[AgentChange]:
         if log.file is None:
             log.file = LogFile(Path(log.path), self._format)
         parts, log.parts = log.parts, False
@@ -289,12 +289,12 @@ class Fleet:
         for run_id in [run_id for run_id in log.agents if run_id not in runs]:
             row = log.agents.pop(run_id).row
             if row is not None:
-                yield Change("gone", row)
+                yield AgentChange("gone", row)
         for run in runs.values():
             yield from self._try_update(log, run)
 
-    def _try_update(self, log: _Log, run: Run) -> list[Change]:
-        agent = log.agents.setdefault(run.run_id, _Agent())
+    def _try_update(self, log: _Log, run: Run) -> list[AgentChange]:
+        agent = log.agents.setdefault(run.run_id, _FollowedRun())
         subject = f"{log.path}: {shorten(run.agent or run.source, 24)} {shorten(run.run_id, 60)}"
         try:
             changes = [*self._update(log, run, agent)]
@@ -307,13 +307,13 @@ class Fleet:
         self.well(subject)
         return changes
 
-    def _gone(self, log: _Log) -> Iterator[Change]:
+    def _gone(self, log: _Log) -> Iterator[AgentChange]:
         del self._logs[log.path]
         for agent in log.agents.values():
             if agent.row is not None:
-                yield Change("gone", agent.row)
+                yield AgentChange("gone", agent.row)
 
-    def _update(self, log: _Log, run: Run, agent: _Agent) -> Iterator[Change]:
+    def _update(self, log: _Log, run: Run, agent: _FollowedRun) -> Iterator[AgentChange]:
         state, old, old_fired = agent.state, agent.row, agent.fired
         if state is None:
             scope = scope_of(run.source) if self._scope == "auto" else self._scope
@@ -322,19 +322,19 @@ class Fleet:
         row = _row(log, run, state)
         agent.row, agent.fired = row, [*state.fired]
         if old is None:
-            yield Change("begins", row)
+            yield AgentChange("begins", row)
             if row.fired is not None and not row.finished and not self._is_known(log, run, row.fired):
-                yield Change("fires", row, row.fired)
+                yield AgentChange("fires", row, row.fired)
             return
         if _shown(row) != _shown(old):
-            yield Change("step", row)
+            yield AgentChange("step", row)
         for fired in old_fired:
             if not any(fired.turn == other.turn for other in state.fired):
                 self._alerts.pop(_alert_of(run, fired), None)
-                yield Change("withdrawn", row, fired)
+                yield AgentChange("withdrawn", row, fired)
         for fired in state.fired:
             if not any(fired.turn == other.turn for other in old_fired) and not self._is_known(log, run, fired):
-                yield Change("fires", row, fired)
+                yield AgentChange("fires", row, fired)
 
     def _is_known(self, log: _Log, run: Run, fired: Fired) -> bool:
         """Whether an alert was given before: by this log, or by one that had another name or place then."""

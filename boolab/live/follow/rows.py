@@ -106,7 +106,7 @@ class AgentRow:
     depth: int = 0
 
 
-class Change(NamedTuple):
+class AgentChange(NamedTuple):
     """What happened to one agent.
 
     Attributes:
@@ -171,7 +171,7 @@ def line_of(row: AgentRow) -> str:
     return f"{_indent(row)}{name_of(row)}: {'; '.join(parts)}"
 
 
-def alert_line(change: Change) -> str:
+def alert_line(change: AgentChange) -> str:
     """A rule that became true, or that is not true after all, in one line."""
     row, fired = change.row, change.fired
     if fired is None:
@@ -224,7 +224,7 @@ def table(rows: Sequence[AgentRow], width: int | None = None) -> list[str]:
     return aligned([row[:_ALWAYS] for row in cells], left={0, 1, 2})
 
 
-def data_of(change: Change) -> dict[str, Any]:
+def data_of(change: AgentChange) -> dict[str, Any]:
     """A change as plain data, for one line of JSON."""
     return {"kind": change.kind, **row_data(change.row), **fired_data(change)}
 
@@ -253,7 +253,7 @@ def row_data(row: AgentRow) -> dict[str, Any]:
     }
 
 
-def fired_data(change: Change) -> dict[str, Any]:
+def fired_data(change: AgentChange) -> dict[str, Any]:
     """Where the rule is true, as plain data; empty where it is not."""
     fired = change.fired or change.row.fired
     if fired is None:
@@ -273,7 +273,7 @@ def fired_data(change: Change) -> dict[str, Any]:
     }
 
 
-def environment_of(change: Change) -> dict[str, str]:
+def environment_of(change: AgentChange) -> dict[str, str]:
     """The facts of a change as environment variables for a command: numbers, names and paths, no text of the log."""
     row, fired = change.row, change.fired
     facts: dict[str, object] = {

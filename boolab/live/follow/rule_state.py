@@ -33,7 +33,7 @@ class Fired(NamedTuple):
     stop: Stop
 
 
-class Totals(NamedTuple):
+class RunUsage(NamedTuple):
     """What a run used so far; None where its log does not record it."""
 
     steps: int = 0
@@ -65,7 +65,7 @@ class RuleState:
     def _begin(self) -> None:
         self._ladder = LadderState(self._detectors, per_turn=self.per_turn)
         self._folded: tuple[Step, ...] = ()
-        self._totals: list[Totals] = [Totals()]
+        self._totals: list[RunUsage] = [RunUsage()]
         self._turn = 0
         self._pending: Step | None = None
 
@@ -89,7 +89,7 @@ class RuleState:
         return counters
 
     @property
-    def totals(self) -> Totals:
+    def totals(self) -> RunUsage:
         """What the whole run used, a step included whose calls are under way."""
         last_totals = self._totals[-1]
         return last_totals if self._pending is None else _added(last_totals, self._pending)
@@ -148,11 +148,11 @@ class RuleState:
                     self.fired.append(Fired(step.turn, step.index, stop))
 
 
-def _added(totals: Totals, step: Step) -> Totals:
+def _added(totals: RunUsage, step: Step) -> RunUsage:
     usage = step.response.usage
     calls = _executed(step)
     tokens = _sum(usage.input_tokens, usage.output_tokens)
-    return Totals(totals.steps + 1, totals.calls + calls, _sum(totals.tokens, tokens), _sum(totals.cost, usage.cost))
+    return RunUsage(totals.steps + 1, totals.calls + calls, _sum(totals.tokens, tokens), _sum(totals.cost, usage.cost))
 
 
 def _executed(step: Step) -> int:

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from boolab.core.text import clean, first_of
 from boolab.live.follow.fleet import MAX_SHARE, Fleet
-from boolab.live.follow.rows import Change, environment_of, name_of
+from boolab.live.follow.rows import AgentChange, environment_of, name_of
 
 STEP_MS: Final = 20
 """How long changes are collected, in ms, while none follows."""
@@ -47,7 +47,7 @@ class _Notice(NamedTuple):
     lost: bool = False
 
 
-def watch(fleet: Fleet, stop: Event) -> Iterator[list[Change]]:
+def watch(fleet: Fleet, stop: Event) -> Iterator[list[AgentChange]]:
     """What happens to the agents of a fleet, until it is stopped.
 
     An error never ends it: `Fleet.take_faults` has what is not followed, and that the system reports no changes. Then
@@ -178,10 +178,10 @@ class Commands:
         self._timeout = timeout
         self._say = say
         self._environment = environment
-        self._waiting: deque[Change] = deque()
+        self._waiting: deque[AgentChange] = deque()
         self._running: list[_Running] = []
 
-    def start(self, changes: Iterable[Change]) -> None:
+    def start(self, changes: Iterable[AgentChange]) -> None:
         """Run the command for each alert among the changes."""
         self._waiting += [change for change in changes if change.kind == "fires"]
         self._reap()
@@ -193,7 +193,7 @@ class Commands:
                 reason = error.strerror if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
                 self._say(f"the command of --exec cannot be started for {name_of(change.row)}: {reason}")
 
-    def _start(self, change: Change) -> _Running:
+    def _start(self, change: AgentChange) -> _Running:
         process = subprocess.Popen(  # noqa: S602 - the user's own command; facts are in the environment
             self._command,
             shell=True,

@@ -37,7 +37,7 @@ _OF_AGENT: Final = ("Agent", "NonZeroAgentExitCode", "ContextWindow", "ContextLe
 _TRIAL: Final = frozenset({"trial_name", "verifier_result", "agent_result"})
 
 
-class Trial(NamedTuple):
+class HarborTrial(NamedTuple):
     """A trial's folder, and what its files say."""
 
     folder: Path
@@ -47,7 +47,7 @@ class Trial(NamedTuple):
     """The file that has the rewards; empty if there are none."""
 
 
-def trial_of(path: Path) -> Trial | None:
+def trial_of(path: Path) -> HarborTrial | None:
     """The trial that a log belongs to, by the nearest `agent` folder above it, or its own; None if it is in none."""
     absolute = path.absolute()
     homes = [parent.parent for parent in absolute.parents if parent.name == _AGENT] if _AGENT in absolute.parts else []
@@ -56,7 +56,7 @@ def trial_of(path: Path) -> Trial | None:
         result = mapping(sidecar(f"{folder}/{_RESULT}"))
         if not _is_trial(result) and folder not in homes:
             continue
-        trial = Trial(folder, result if _is_trial(result) else {}, *_rewards(folder, result))
+        trial = HarborTrial(folder, result if _is_trial(result) else {}, *_rewards(folder, result))
         if trial.result or trial.rewards:
             return trial
     return None
@@ -125,7 +125,7 @@ def with_outcome(runs: Sequence[Run], path: Path) -> tuple[list[Run], str]:
     ], note if undecided else ""
 
 
-def _add_outcome(run: Run, trial: Trial, success: bool | None) -> Run:
+def _add_outcome(run: Run, trial: HarborTrial, success: bool | None) -> Run:
     if run.success is None and success is not None:
         names = {score.name for score in run.scores}
         scores = tuple(score for score in scores_of(trial.rewards) if score.name not in names)
@@ -140,7 +140,7 @@ def _exceptions(result: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
             yield exception
 
 
-def _apply_exception(run: Run, trial: Trial) -> Run:
+def _apply_exception(run: Run, trial: HarborTrial) -> Run:
     """The run with the end that the trial's exception shows."""
     for exception in _exceptions(trial.result):
         name, message = text(exception.get("exception_type")), text(exception.get("exception_message"))

@@ -213,7 +213,7 @@ def runs_of(
     return runs
 
 
-class _Agent:
+class _AgentRun:
     """Builds the run of the agent, or of a subagent whose steps are among the agent's."""
 
     def __init__(self, name: str, builder: RunBuilder, *, excludes_written: bool, shows_results: bool) -> None:
@@ -302,14 +302,14 @@ class _Agent:
 class _Caller(NamedTuple):
     """The call that started a subagent: whose, of which step, the subagent's name, and whether it has a good result."""
 
-    owner: _Agent
+    owner: _AgentRun
     step: StepBuilder
     call_id: str
     agent: str
     answered: bool
 
 
-def _agents(trajectory: Mapping[str, Any], source: str, damage: Damage | None) -> tuple[_Agent, list[_Agent]]:
+def _agents(trajectory: Mapping[str, Any], source: str, damage: Damage | None) -> tuple[_AgentRun, list[_AgentRun]]:
     """The agent, and the subagents whose steps are among its own."""
     steps = [mapping(step) for step in items(trajectory.get("steps"))]
     agent = mapping(trajectory.get("agent"))
@@ -317,7 +317,7 @@ def _agents(trajectory: Mapping[str, Any], source: str, damage: Damage | None) -
     shows_results = any(items(mapping(step.get("observation")).get("results")) for step in steps)
     excludes_written = text(trajectory.get("schema_version")) in _EXCLUDING
 
-    def begin(name: str) -> _Agent:
+    def begin(name: str) -> _AgentRun:
         builder = RunBuilder(source, damage)
         builder.version = named(agent.get("version"))
         builder.effort = effort_of(agent.get("reasoning_effort"), facts.get("reasoning_effort"))
@@ -328,9 +328,9 @@ def _agents(trajectory: Mapping[str, Any], source: str, damage: Damage | None) -
             cwd=folders[0] if len(folders) == 1 else facts.get("cwd"),
             entrypoint=facts.get("entrypoint"),
         )
-        return _Agent(name, builder, excludes_written=excludes_written, shows_results=shows_results)
+        return _AgentRun(name, builder, excludes_written=excludes_written, shows_results=shows_results)
 
-    main, sides = begin(""), dict[str, _Agent]()
+    main, sides = begin(""), dict[str, _AgentRun]()
     nameless = 0
     for step in steps:
         extra = mapping(step.get("extra"))
@@ -348,7 +348,7 @@ def _agents(trajectory: Mapping[str, Any], source: str, damage: Damage | None) -
     return main, list(sides.values())
 
 
-def _find_caller(agents: Sequence[_Agent], side: _Agent) -> _Caller | None:
+def _find_caller(agents: Sequence[_AgentRun], side: _AgentRun) -> _Caller | None:
     """The call that started a subagent: the one whose result names it, else the first free one with its prompt."""
     free = None
     for owner in agents:
@@ -369,7 +369,7 @@ def _find_caller(agents: Sequence[_Agent], side: _Agent) -> _Caller | None:
     return free
 
 
-def _state_totals(builder: RunBuilder, trajectory: Mapping[str, Any], agents: Sequence[_Agent]) -> None:
+def _state_totals(builder: RunBuilder, trajectory: Mapping[str, Any], agents: Sequence[_AgentRun]) -> None:
     totals = mapping(trajectory.get("final_metrics"))
     field = "final_metrics"
     builder.totals.compare(

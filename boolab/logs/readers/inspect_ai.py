@@ -120,13 +120,13 @@ def read(path: Path, damage: Damage) -> list[Run]:
                 msg += ": it is a pointer of Git LFS"
             raise RunFormatError(msg, path=path, line=1)
         with Archive(path) as archive:
-            log = _Log(path, _header(archive, damage))
+            log = _EvalLog(path, _header(archive, damage))
             runs = log.runs(_read_samples(archive, damage), damage)
     else:
         document = json_document(path, damage)
         if not isinstance(document, dict) or not isinstance(document.get("eval"), dict):
             raise RunFormatError(f"a log of Inspect is {LOOKED_FOR}", path=path, line=1)
-        log = _Log(path, document)
+        log = _EvalLog(path, document)
         runs = log.runs(enumerate(items(document.get("samples")), 1), damage)
     if log.unfinished:
         damage.remarks.append(f"the evaluation did not finish; it holds the {len(runs):,} samples that were done")
@@ -186,7 +186,7 @@ def _join_chunks(
     return {**shell, "messages": messages, "events": sequence("events"), "attachments": attached}
 
 
-class _Log:
+class _EvalLog:
     """The facts of all samples."""
 
     def __init__(self, path: Path, header: Mapping[str, Any]) -> None:
@@ -253,7 +253,7 @@ def _units(amount: object, unit: int) -> int | None:
 class _Sample:
     """Builds the run of one sample, from its conversation and its events."""
 
-    def __init__(self, log: _Log, sample: Mapping[str, Any], damage: Damage) -> None:
+    def __init__(self, log: _EvalLog, sample: Mapping[str, Any], damage: Damage) -> None:
         self._log = log
         self._sample = sample
         self._attached = Attachments(sample)

@@ -83,10 +83,10 @@ def read(path: Path, damage: Damage) -> list[Run]:
         if isinstance(value, list):
             if not any(_is_event(event) for event in value[:20]):
                 raise RunFormatError(f"a trajectory of OpenHands is {LOOKED_FOR}", path=path, line=number)
-            runs += _Trajectory(value, Row(), damage).runs(stem_of(path))
+            runs += _Instance(value, Row(), damage).runs(stem_of(path))
         elif isinstance(value, dict) and ("history" in value or "instance_id" in value):
             row = row_of(value, path, id_counts)
-            runs += _Trajectory(items(value.get("history")), row, damage).runs(row.run_id)
+            runs += _Instance(items(value.get("history")), row, damage).runs(row.run_id)
         else:
             damage.note(number, "no instance with a history")
     damage.unrecognised = f"nothing of OpenHands in it: looked for {LOOKED_FOR}"
@@ -111,7 +111,7 @@ _Position: TypeAlias = tuple[_Agent, StepBuilder, int]
 """The position of a call."""
 
 
-class _Trajectory:
+class _Instance:
     """Builds the runs of one instance from its events."""
 
     def __init__(self, history: Sequence[Any], row: Row, damage: Damage) -> None:

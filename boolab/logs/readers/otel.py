@@ -106,12 +106,12 @@ class _Sorted:
 
     def runs(self, damage: Damage) -> list[Run]:
         steps = self._steps()
-        groups: dict[_Name, _Group] = {}
+        groups: dict[_Name, _RunSpans] = {}
         for span in steps:
             home = span if span.kind == AGENT else self._home(span)
             name = self._name(span, home)
             if name not in groups:
-                groups[name] = _Group(None if home is None else self._around(home), damage)
+                groups[name] = _RunSpans(None if home is None else self._around(home), damage)
             groups[name].take(span, home)
         titles = _titles(groups)
         for name, group in groups.items():
@@ -195,7 +195,7 @@ def _leads(outer_keys: Mapping[Key, Key], key: Key | None, end: Key) -> bool:
     return True
 
 
-def _titles(groups: Mapping[_Name, _Group]) -> dict[_Name, str]:
+def _titles(groups: Mapping[_Name, _RunSpans]) -> dict[_Name, str]:
     """The id of each run: the conversation's or the trace's, with more if several runs share it."""
     shared = Counter(name[1] for name in groups)
     titles: dict[_Name, str] = {}
@@ -210,7 +210,7 @@ def _titles(groups: Mapping[_Name, _Group]) -> dict[_Name, str]:
     return titles
 
 
-class _Group:
+class _RunSpans:
     """The spans of one run, in order. `above` is the run that it is a subagent of."""
 
     def __init__(self, above: _Name | None, damage: Damage) -> None:

@@ -20,7 +20,7 @@ from typing import Any, BinaryIO, Final
 from boolab.errors import WorldError
 from boolab.io.folders import folder_handle
 from boolab.io.git.command import shown
-from boolab.io.git.objects import Entry, tree_entries
+from boolab.io.git.objects import TreeEntry, tree_entries
 from boolab.io.git.reading import ObjectReader, reading
 from boolab.io.git.repository import Repository
 from boolab.runtime.worlds.scan import MAX_DEPTH
@@ -108,7 +108,7 @@ class _Checkout:
                     self.folder(child, entry.oid.hex(), path + name + b"/", depth + 1)
 
 
-def _check(name: bytes, entry: Entry, path: bytes) -> None:
+def _check(name: bytes, entry: TreeEntry, path: bytes) -> None:
     """Refuse what git refuses: a name that leads out of its folder, or that git would take for its own."""
     lower = name.lower()
     is_link = stat.S_ISLNK(entry.mode)

@@ -36,7 +36,7 @@ _CLASSES: Final[dict[bytes, str]] = {
 }
 
 
-class _Rule(NamedTuple):
+class _IgnoreRule(NamedTuple):
     regexp: str
     pattern: Pattern
     is_negated: bool
@@ -71,7 +71,7 @@ class Patterns:
         return None
 
 
-def _groups(rules: list[_Rule]) -> Iterator[tuple[Pattern, list[_Rule]]]:
+def _groups(rules: list[_IgnoreRule]) -> Iterator[tuple[Pattern, list[_IgnoreRule]]]:
     """Rules with a pattern that is found where one of them is."""
     if len(rules) == 1:
         yield rules[0].pattern, rules
@@ -106,7 +106,7 @@ def _trimmed(line: bytes) -> bytes:
     return line[:end]
 
 
-def _rule(line: bytes, number: int) -> _Rule | None:
+def _rule(line: bytes, number: int) -> _IgnoreRule | None:
     is_negated = line.startswith(b"!")
     pattern = line[1:] if is_negated else line
     is_folder = pattern.endswith(b"/")
@@ -117,7 +117,7 @@ def _rule(line: bytes, number: int) -> _Rule | None:
     start = "" if has_path else "(?:.*/)?"
     regexp = rf"(?s:\A{start}{_regexp(pattern.removeprefix(b'/'))}{'/' if is_folder else '/?'}\z)"
     try:
-        return _Rule(regexp, compiled(regexp), is_negated)
+        return _IgnoreRule(regexp, compiled(regexp), is_negated)
     except ValueError as error:
         msg = f"line {number} is too large a pattern"
         raise ValueError(msg) from error

@@ -19,7 +19,7 @@ from boolab.errors import WorldError
 from boolab.io.files import open_file, size_of
 from boolab.io.folders import folder_handle
 from boolab.io.git.command import shown
-from boolab.io.git.objects import Entry, ObjectWriter, tree_bytes
+from boolab.io.git.objects import ObjectWriter, TreeEntry, tree_bytes
 from boolab.runtime.worlds.ignored import Ignored
 
 MAX_DEPTH: Final = 256
@@ -69,7 +69,7 @@ class File(NamedTuple):
         is_recent: Whether it may change without a change of that.
     """
 
-    entry: Entry
+    entry: TreeEntry
     mark: tuple[int, ...]
     is_recent: bool
 
@@ -174,7 +174,7 @@ class Scan:
 
     def _below(
         self, above: int, name: str, path: bytes, depth: int, *, is_ignored: bool, is_forced: bool
-    ) -> Entry | None:
+    ) -> TreeEntry | None:
         """Look at a folder in another one."""
         if depth == MAX_DEPTH:
             self.left_out[path] = f"more than {MAX_DEPTH} folders deep"
@@ -184,7 +184,7 @@ class Scan:
             try:
                 with folder_handle(name, above) as handle:
                     tree = self._folder(handle, path, depth + 1, is_ignored=is_ignored, is_forced=is_forced)
-                return None if tree is None else Entry(FOLDER_MODE, tree)
+                return None if tree is None else TreeEntry(FOLDER_MODE, tree)
             except PermissionError as error:
                 if error.filename != name:
                     raise
@@ -214,7 +214,7 @@ class Scan:
         self.ignored += [paths[name] + (b"/" if name in folders else b"") for name in skipped]
         return skipped
 
-    def _file(self, folder: int, name: bytes, entry: os.DirEntry[str]) -> Entry | None:
+    def _file(self, folder: int, name: bytes, entry: os.DirEntry[str]) -> TreeEntry | None:
         """Keep a file or a link."""
         if self._writer is None:
             return None
@@ -278,7 +278,7 @@ class Scan:
         return None
 
     def _made(self, mode: int, oid: bytes, status: os.stat_result) -> File:
-        return File(Entry(mode, oid), _mark(status), status.st_ctime_ns > self._began - _RECENT_NS)
+        return File(TreeEntry(mode, oid), _mark(status), status.st_ctime_ns > self._began - _RECENT_NS)
 
     def _tree(self, path: bytes, data: bytes) -> bytes | None:
         earlier = self._before.trees.get(path)

@@ -134,7 +134,7 @@ def crossval(
     recorded = recorded_once(runs) if isinstance(choose, ReadyChooser) else in_memory(recorded_once(runs))
     ledger = ledger_for(recorded, candidates, keys=keys, scope=scope)
     judged_runs = judged_in(ledger, candidates, keys)
-    choices, rules = Choices(recorded, judged_runs, choose), Places()
+    choices, rules = Choices(recorded, judged_runs, choose), RuleIndex()
     groups = list(divided(judged_runs, keys, folds, seed))
     with tqdm(total=sum(group.n_folds + 1 for group in groups), unit="fit", disable=not progress, delay=1) as bar:
         group_choices = [chosen_in(group, choices, rules, bar.update) for group in groups]
@@ -184,7 +184,7 @@ def divided(judged_runs: Judged, keys: Sequence[str], folds: int | Mapping[str, 
         yield Divided(values, part.index.to_numpy(), fold, clusters_of(part, keys)[1])
 
 
-def chosen_in(group: Divided, choices: Choices, rules: Places, tick: Callable[[], object]) -> Chosen:
+def chosen_in(group: Divided, choices: Choices, rules: RuleIndex, tick: Callable[[], object]) -> Chosen:
     """Choose by all but each fold of a group, and by all of it; `tick` is called after each choice."""
     fold_rules = []
     for fold in range(1, group.n_folds + 1):
@@ -370,7 +370,7 @@ def candidates_of(choose: object) -> tuple[Rule, ...]:
     return choose.candidates if isinstance(choose, ReadyChooser) else ()
 
 
-class Places:
+class RuleIndex:
     """Rules, each once, and their places."""
 
     def __init__(self) -> None:

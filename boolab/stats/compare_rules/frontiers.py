@@ -24,7 +24,7 @@ from boolab.frames.dtypes import FLAG, FLOAT, TEXT, axis_dtype, cells
 from boolab.frames.runs import distinct_runs
 from boolab.limits.table import LIMITS
 from boolab.stats.compare_rules.judged import FIGURES, Judged, Sums, data_notes, judged_of, recorded_once
-from boolab.stats.compare_rules.settings import Rules, Settings, label_of, listed_settings
+from boolab.stats.compare_rules.settings import Rules, RuleSettings, label_of, listed_settings
 from boolab.stats.finding import Finding, frame_of, pairs
 from boolab.stats.intervals import ClusterBootstrap, check_confidence, expanded, percentiles
 from boolab.stats.units import cluster_notes, group_name, grouped, keys_of
@@ -166,7 +166,7 @@ def frontier(
     )
 
 
-class _Group(NamedTuple):
+class _GroupFront(NamedTuple):
     """A group: its rows, a setting each, and its front."""
 
     names: tuple[Any, ...]
@@ -176,7 +176,9 @@ class _Group(NamedTuple):
     n_clusters: int
 
 
-def _group(names: tuple[Any, ...], judged_runs: Judged, keys: Sequence[str], confidence: float, seed: int) -> _Group:
+def _group(
+    names: tuple[Any, ...], judged_runs: Judged, keys: Sequence[str], confidence: float, seed: int
+) -> _GroupFront:
     sums = Sums(judged_runs, keys, confidence, seed)
     rows, matrix = sums.rows(), judged_runs.matrix
     kept_sums, saved = ([row[name] for row in rows] for name in ("kept_lower", "saved_steps"))
@@ -190,10 +192,10 @@ def _group(names: tuple[Any, ...], judged_runs: Judged, keys: Sequence[str], con
     for row, on_front, share in zip(rows, front.tolist(), band.on_front.tolist(), strict=True):
         row |= {"on_front": on_front, "front_share": share}
         row |= {"confidence": confidence, "success_by": judged_runs.success_by}
-    return _Group(names, rows, band, sums.word, sums.bootstrap.n_clusters)
+    return _GroupFront(names, rows, band, sums.word, sums.bootstrap.n_clusters)
 
 
-def _frame(groups: Sequence[_Group], keys: Sequence[str], settings: Settings) -> pd.DataFrame:
+def _frame(groups: Sequence[_GroupFront], keys: Sequence[str], settings: RuleSettings) -> pd.DataFrame:
     labels = [label_of(rule) for rule in settings.rules]
     labelled_rows = list(pairs(groups, lambda group: zip(labels, group.rows, strict=True)))
     rows = [{"rule": label, **row} for _, (label, row) in labelled_rows]
@@ -209,7 +211,7 @@ def _band_rows(band: Band) -> Iterator[dict[str, float]]:
         yield dict(zip(_BAND, values, strict=True))
 
 
-def _sentences(groups: Sequence[_Group], judged_runs: Judged) -> Iterator[str]:
+def _sentences(groups: Sequence[_GroupFront], judged_runs: Judged) -> Iterator[str]:
     labels = [label_of(rule) for rule in judged_runs.rules]
     for group in groups[:_MAX_SENTENCES]:
         name = f"{group_name(group.names)}: " if group.names else ""
@@ -262,7 +264,7 @@ def _trade(name: str, best: Sequence[tuple[str, str, Mapping[str, Any]]]) -> Ite
         )
 
 
-def _notes(groups: Sequence[_Group], judged_runs: Judged, confidence: float) -> Iterator[str]:
+def _notes(groups: Sequence[_GroupFront], judged_runs: Judged, confidence: float) -> Iterator[str]:
     yield from cluster_notes([(group.word, group.n_clusters) for group in groups], judged_runs.units)
     if len(judged_runs.rules) > 1:
         yield (

@@ -34,7 +34,7 @@ Choice: TypeAlias = StopRule | Mapping[str, Any] | None
 NO_LIMIT = "no limit"
 
 
-class Settings(NamedTuple):
+class RuleSettings(NamedTuple):
     """Settings as rules, each once; of a grid, also the value of each axis (None is off)."""
 
     rules: tuple[Rule, ...]
@@ -42,7 +42,7 @@ class Settings(NamedTuple):
     values: tuple[tuple[Any, ...], ...] = ()
 
 
-def listed_settings(source: Rules, name: str = "rules") -> Settings:
+def listed_settings(source: Rules, name: str = "rules") -> RuleSettings:
     """Settings as they are given; `SettingError` if there are none, or one is not known."""
     if isinstance(source, Mapping):
         settings = _settings_of_mapping(source, name)
@@ -52,7 +52,7 @@ def listed_settings(source: Rules, name: str = "rules") -> Settings:
             raise _not_known(name, source)
         entries = [*rules]
         of_functions = iter(as_rules(filter(is_function, entries), name))
-        settings = Settings(tuple(next(of_functions) if is_function(entry) else entry for entry in entries))
+        settings = RuleSettings(tuple(next(of_functions) if is_function(entry) else entry for entry in entries))
     for rule in settings.rules:
         if rule is not None and not isinstance(rule, StopRule):
             raise _not_known(name, rule)
@@ -91,11 +91,11 @@ def _not_known(name: str, source: object) -> SettingError:
     )
 
 
-def _settings_of_mapping(source: Mapping[Any, Iterable[Any]], name: str) -> Settings:
+def _settings_of_mapping(source: Mapping[Any, Iterable[Any]], name: str) -> RuleSettings:
     functions = [callable(key) for key in source]
     if functions and all(functions):
         calls = pairs(source, lambda function: source[function])
-        return Settings(tuple(_make_rule(function, value) for function, value in calls))
+        return RuleSettings(tuple(_make_rule(function, value) for function, value in calls))
     if any(functions):
         raise _not_known(name, dict(source))
     settings = settings_of(source)
@@ -110,7 +110,7 @@ def _settings_of_mapping(source: Mapping[Any, Iterable[Any]], name: str) -> Sett
         members = [axis.rules[of_axis[axis.name]] for axis in settings.axes if of_axis[axis.name] < axis.size]
         rules.append(_combine_rules(members))
         values.append(tuple(by_name[axis].values[value_index] for axis, value_index in of_axis.items()))
-    return Settings(tuple(rules), settings.named, tuple(values))
+    return RuleSettings(tuple(rules), settings.named, tuple(values))
 
 
 def _make_rule(function: Callable[..., StopRule], value: object) -> StopRule:

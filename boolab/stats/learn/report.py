@@ -49,7 +49,7 @@ class LearnReport(Finding):
 
 
 def report_of(
-    table: FeatureTable, model: ScoreModel, threshold: int, promise: Promise, held_out_runs: Judged | None
+    table: FeatureTable, model: ScoreModel, threshold: int, promise: Promise, held_out_runs: HeldOutRuns | None
 ) -> LearnReport:
     """The report on a rule, from runs that were judged by rules learned without their tasks."""
     features = _effects_df(table, model)
@@ -88,7 +88,7 @@ def report_of(
     )
 
 
-def _frame(table: FeatureTable, held_out_runs: Judged | None) -> pd.DataFrame:
+def _frame(table: FeatureTable, held_out_runs: HeldOutRuns | None) -> pd.DataFrame:
     success, tasks = table.success, np.unique(table.task[table.success])
     row: dict[str, list[object]] = {
         "n_runs": [table.n_runs],
@@ -116,7 +116,7 @@ def _frame(table: FeatureTable, held_out_runs: Judged | None) -> pd.DataFrame:
     return pd.DataFrame(row)
 
 
-def reliability_df(table: FeatureTable, held_out_runs: Judged) -> pd.DataFrame:
+def reliability_df(table: FeatureTable, held_out_runs: HeldOutRuns) -> pd.DataFrame:
     """Estimates of failure against what happened, in tenths of the boundaries by score; each run counts once."""
     weights = table.weights(np.ones(table.n_runs, dtype=bool))
     rows = np.flatnonzero(weights > 0)
@@ -183,7 +183,7 @@ def _splits(trees: tuple[Tree, ...]) -> Iterator[int]:
             yield from _splits(tree[2:])
 
 
-def _held_out_sentence(frame: pd.DataFrame, held_out_runs: Judged) -> str:
+def _held_out_sentence(frame: pd.DataFrame, held_out_runs: HeldOutRuns) -> str:
     row = frame.iloc[0]
 
     def share(name: str) -> str:
@@ -233,7 +233,7 @@ class HeldOut(NamedTuple):
     threshold: int
 
 
-class Judged(NamedTuple):
+class HeldOutRuns(NamedTuple):
     """Runs, each judged by a rule that was learned without its task.
 
     Attributes:
@@ -249,7 +249,9 @@ class Judged(NamedTuple):
     folds: int
 
 
-def held_out(table: FeatureTable, folds: int, seed: int, learn: Callable[[Flags], HeldOut | None]) -> Judged | None:
+def held_out(
+    table: FeatureTable, folds: int, seed: int, learn: Callable[[Flags], HeldOut | None]
+) -> HeldOutRuns | None:
     """Judge each run by a rule that `learn` makes of the other parts; None if a part leaves too few runs."""
     tasks = np.random.default_rng(seed).permutation(int(table.task.max()) + 1)
     part = np.argsort(tasks)[table.task] % folds
@@ -264,4 +266,4 @@ def held_out(table: FeatureTable, folds: int, seed: int, learn: Callable[[Flags]
         score[steps] = rule.scores[steps]
         is_kept[fold_runs] = (table.peaks(rule.scores) < rule.threshold)[fold_runs]
         saved[fold_runs] = table.saved(rule.scores, rule.threshold)[fold_runs]
-    return Judged(score, is_kept, saved, folds)
+    return HeldOutRuns(score, is_kept, saved, folds)

@@ -28,7 +28,7 @@ from boolab.stats.finding import pairs
 from boolab.stats.intervals import check_confidence, mean
 from boolab.stats.profile_fit.parameters import MIN_OBSERVATIONS, Chances, Figures, hazards, pieces
 from boolab.stats.profile_fit.result import Fit, fit_of
-from boolab.stats.profile_fit.step_kinds import ENDED, Made, Turn, closing_tool, turns
+from boolab.stats.profile_fit.step_kinds import ENDED, Made, TurnMoves, closing_tool, turns
 
 _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_.-]")
 _Part = TypeVar("_Part")
@@ -110,7 +110,7 @@ def fit_profile(
 
 
 def _parts_by_cluster(
-    by_turn: Sequence[tuple[int, Turn]], parts: Callable[[Turn], Iterable[_Part]]
+    by_turn: Sequence[tuple[int, TurnMoves]], parts: Callable[[TurnMoves], Iterable[_Part]]
 ) -> list[tuple[int, _Part]]:
     """The parts of turns, each with the cluster of its turn."""
     return [(code, part) for (code, _), part in pairs(by_turn, lambda code_and_turn: parts(code_and_turn[1]))]
@@ -134,7 +134,7 @@ class _Seen:
         self.tools = sorted({_tool_name(call.tool) for _, _, call in self.calls})
 
 
-def _clusters(turn_list: Sequence[Turn]) -> list[int]:
+def _clusters(turn_list: Sequence[TurnMoves]) -> list[int]:
     """The cluster of each turn: its task, where there are several; else its run; else the turn itself."""
     by_task = [turn.run.task or turn.run.run_id for turn in turn_list]
     by_run = [turn.run.run_id for turn in turn_list]
@@ -355,7 +355,7 @@ def _success(record: _Seen, figures: Figures) -> None:
             _success_by_step(("difficulties", name, figure), difficulty_turns, figures)
 
 
-def _success_by_step(parameter: tuple[str, ...], end_turns: Sequence[tuple[int, Turn]], figures: Figures) -> None:
+def _success_by_step(parameter: tuple[str, ...], end_turns: Sequence[tuple[int, TurnMoves]], figures: Figures) -> None:
     """The probability of success, in pieces as the hazard has them; one piece is a plain number."""
     if not end_turns:
         return

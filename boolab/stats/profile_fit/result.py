@@ -37,7 +37,7 @@ from boolab.runtime.models.simulated import SimulatedModel
 from boolab.stats.finding import Finding, pairs
 from boolab.stats.intervals import Array, Estimated
 from boolab.stats.profile_fit.parameters import Figures
-from boolab.stats.profile_fit.step_kinds import Turn, turns
+from boolab.stats.profile_fit.step_kinds import TurnMoves, turns
 from boolab.whatif.step_table import Flags, Ints
 
 
@@ -116,7 +116,7 @@ class Fit(Displayable):
 
 
 def fit_of(
-    profile: Profile, figures: Figures, recorded: Sequence[Turn], finish_tool: str | None, simulated: int = 1000
+    profile: Profile, figures: Figures, recorded: Sequence[TurnMoves], finish_tool: str | None, simulated: int = 1000
 ) -> Fit:
     """The fit of a profile to turns: it is played `simulated` times, and compared with them."""
     if simulated < 2:  # noqa: PLR2004 - one run has no distribution
@@ -169,7 +169,7 @@ MIN_STREAK: Final = 5  # the longest streak that is always shown
 _ROUNDING: Final = 1e-12
 
 
-class _Facts(NamedTuple):
+class _TurnFacts(NamedTuple):
     """What is compared of some turns: one entry each; tools and rates have a column each."""
 
     steps: Ints
@@ -198,7 +198,7 @@ class _Comparison(NamedTuple):
 
 
 def compared(
-    recorded: Sequence[Turn], played: Sequence[Turn], confidence: float = 0.95
+    recorded: Sequence[TurnMoves], played: Sequence[TurnMoves], confidence: float = 0.95
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Recorded turns beside simulated ones, at least one of each: the tables `Fit.goodness` and `Fit.bands`."""
     tools = sorted(set(chain.from_iterable(map(_tools_of, (*recorded, *played)))))
@@ -211,7 +211,7 @@ def compared(
     )
 
     last, streaks = int(data.steps.max()), np.arange(1, max(int(data.streak.max()), MIN_STREAK) + 1)
-    measures: list[tuple[str, Sequence[object], Callable[[_Facts], Array]]] = [
+    measures: list[tuple[str, Sequence[object], Callable[[_TurnFacts], Array]]] = [
         (STEPS, range(last + 1), lambda facts: going_on(facts.steps, facts.ended, last)),
         (SUCCESS, range(last + 1), lambda facts: success_within(facts.steps, facts.ended, facts.won, last)),
         (STREAK, streaks.tolist(), lambda facts: (facts.streak[:, None] >= streaks).mean(axis=0)),
@@ -231,17 +231,17 @@ def compared(
     return _goodness(comparisons, data, pool, confidence), _bands(comparisons, confidence)
 
 
-def _tools_of(turn: Turn) -> Iterator[str]:
+def _tools_of(turn: TurnMoves) -> Iterator[str]:
     """The tool of each call of a turn."""
     return (call.tool for call in chain.from_iterable(move.calls for move in turn.moves))
 
 
-def _resample(facts: _Facts, draws: Ints) -> Iterator[_Facts]:
+def _resample(facts: _TurnFacts, draws: Ints) -> Iterator[_TurnFacts]:
     """Turns that are drawn from others, again and again."""
-    return (_Facts(*(values[indices] for values in facts)) for indices in draws)
+    return (_TurnFacts(*(values[indices] for values in facts)) for indices in draws)
 
 
-def _cut_turns(facts: _Facts, longest: Ints) -> _Facts:
+def _cut_turns(facts: _TurnFacts, longest: Ints) -> _TurnFacts:
     """Turns with so many steps each at most; those that are longer did not end."""
     return facts._replace(
         steps=np.minimum(facts.steps, longest),
@@ -250,17 +250,17 @@ def _cut_turns(facts: _Facts, longest: Ints) -> _Facts:
     )
 
 
-def _rate(rate_index: int, facts: _Facts) -> Array:
+def _rate(rate_index: int, facts: _TurnFacts) -> Array:
     """One of `RATES` over all turns; shape (1,)."""
     denominator = facts.wholes[:, rate_index].sum(keepdims=True)
     numerator = facts.parts[:, rate_index].sum(keepdims=True)
     return np.asarray(np.divide(numerator, denominator, out=np.full(1, np.nan), where=denominator > 0), float)
 
 
-def _facts(turn_list: Sequence[Turn], tools: Sequence[str]) -> _Facts:
+def _facts(turn_list: Sequence[TurnMoves], tools: Sequence[str]) -> _TurnFacts:
     calls = [Counter(_tools_of(turn)) for turn in turn_list]
     rates = np.array([_parts(turn) for turn in turn_list], float)
-    return _Facts(
+    return _TurnFacts(
         np.array([len(turn.moves) for turn in turn_list], dtype=np.int64),
         np.array([turn.finished for turn in turn_list], dtype=bool),
         np.array([turn.finished and turn.won is True for turn in turn_list], dtype=bool),
@@ -271,7 +271,7 @@ def _facts(turn_list: Sequence[Turn], tools: Sequence[str]) -> _Facts:
     )
 
 
-def _parts(turn: Turn) -> list[tuple[int, int]]:
+def _parts(turn: TurnMoves) -> list[tuple[int, int]]:
     """Numerator and denominator of each of `RATES`."""
     calls = list(pairs(turn.moves, lambda move: move.calls))
     failures = [call.failed for _, call in calls if call.failed is not None]
@@ -288,7 +288,7 @@ def _parts(turn: Turn) -> list[tuple[int, int]]:
     ]
 
 
-def _streak(turn: Turn) -> int:
+def _streak(turn: TurnMoves) -> int:
     """The largest number of equal calls in a row."""
     longest = streak = 0
     last_call: object = None
@@ -337,8 +337,10 @@ def _median(share: Array) -> float:
     return float(reached_half[0]) if len(reached_half) else np.nan
 
 
-def _goodness(comparisons: Sequence[_Comparison], data: _Facts, pool: _Facts, confidence: float) -> pd.DataFrame:
-    def typical(comparison: _Comparison, values: Array, facts: _Facts) -> float:
+def _goodness(
+    comparisons: Sequence[_Comparison], data: _TurnFacts, pool: _TurnFacts, confidence: float
+) -> pd.DataFrame:
+    def typical(comparison: _Comparison, values: Array, facts: _TurnFacts) -> float:
         if comparison.of == TOOLS:
             return math.nan
         medians = {STEPS: _median(values), SUCCESS: _median(1 - values), STREAK: float(np.median(facts.streak))}

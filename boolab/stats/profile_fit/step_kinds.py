@@ -87,7 +87,7 @@ class Loop(NamedTuple):
     exact: bool
 
 
-class Turn(NamedTuple):
+class TurnMoves(NamedTuple):
     """One turn of a run: its moves in order, its loops, and whether it ended by itself.
 
     `won`: whether its run was a success; None where that is not known, or the run has other turns.
@@ -117,7 +117,7 @@ class _KeptTurn(NamedTuple):
     finished: bool
 
 
-def turns(runs: Sequence[Run], finish_tool: str | None = None) -> list[Turn]:
+def turns(runs: Sequence[Run], finish_tool: str | None = None) -> list[TurnMoves]:
     """The turns of runs, step by step; those without a step are left out.
 
     A turn ends with the first step without calls: what follows in it is no longer the agent's own. Where a limit cut a
@@ -231,7 +231,7 @@ def _repeats(steps: Sequence[Step], index: int) -> bool:
     return has_facts and (new.text, new.usage.output_tokens) == (old.text, old.usage.output_tokens)
 
 
-def _classify(turn: _KeptTurn, loops: Sequence[Loop], longest: int) -> Turn:
+def _classify(turn: _KeptTurn, loops: Sequence[Loop], longest: int) -> TurnMoves:
     begins = {loop.step - 1 for loop in loops}
     loop_steps = set(chain.from_iterable(range(loop.step - 1, loop.step - 1 + loop.length) for loop in loops))
     after = {loop.step - 1 + loop.length for loop in loops}
@@ -250,7 +250,7 @@ def _classify(turn: _KeptTurn, loops: Sequence[Loop], longest: int) -> Turn:
     known_loops = [
         loop._replace(exact=loop.exact and moves[loop.step - 1].may_loop and loop.step > longest) for loop in loops
     ]
-    return Turn(turn.run, turn.number, tuple(moves), tuple(known_loops), turn.finished)
+    return TurnMoves(turn.run, turn.number, tuple(moves), tuple(known_loops), turn.finished)
 
 
 def _kind(turn: _KeptTurn, index: int) -> Kind:

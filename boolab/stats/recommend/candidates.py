@@ -71,7 +71,7 @@ class Question:
         return next(axis for axis in self.settings({name: values}).axes if axis.name == name)
 
 
-class Found(NamedTuple):
+class PathFinding(NamedTuple):
     """The result along a path: of its tests, and of the accepted value that saves most, by axis.
 
     Of those that save as much it is the loosest; None is off. If no value was accepted, `setting` is None, and `lost`
@@ -94,8 +94,8 @@ class Choice:
     """
 
     setting: dict[str, Any]
-    best: Found | None
-    paths: tuple[Found, ...]
+    best: PathFinding | None
+    paths: tuple[PathFinding, ...]
     missing: int
     successes: int
     tasks: int
@@ -134,11 +134,11 @@ class Group:
         return f"{count(n, self.noun)} that ended by {'itself' if n == 1 else 'themselves'}"
 
     @property
-    def decisive(self) -> Found:
+    def decisive(self) -> PathFinding:
         """The result along the path of the recommended setting; along the first, if no limit is recommended."""
         return self.choice.best or self.choice.paths[0]
 
-    def share_of(self, path: Found, measure: str) -> float | None:
+    def share_of(self, path: PathFinding, measure: str) -> float | None:
         """What the best setting of a path saves, as a share of the use on record."""
         total = used_in(self.sums, measure)
         return path.saved / total if total else None
@@ -202,7 +202,7 @@ class Candidates:
             (self._joint(result, levels, fold != left_out_fold) if result.path.name == JOINT
              else self._single(result, fold != left_out_fold))
             if result.accepted
-            else Found(result, None, int(np.count_nonzero(result.path.lost_at == 0)), 0)
+            else PathFinding(result, None, int(np.count_nonzero(result.path.lost_at == 0)), 0)
             for result in results
         )  # fmt: skip
         best = max((path for path in path_choices if path.saved > 0), key=lambda path: path.saved, default=None)
@@ -258,7 +258,7 @@ class Candidates:
         self._along[name] = np.zeros((FOLDS, amounts.shape[1]), dtype=np.int64)
         np.add.at(self._along[name], self._fold, amounts)
 
-    def _single(self, result: PathResult, folds_used: Flags) -> Found:
+    def _single(self, result: PathResult, folds_used: Flags) -> PathFinding:
         """The result along the path of one axis."""
         name, size = result.path.name, result.path.size
         amounts = self._along[name][folds_used].sum(axis=0)  # the last of them is off
@@ -269,9 +269,9 @@ class Candidates:
         is_off = best == len(amounts) - 1
         value = None if is_off else self._axes[name].values[best]  # noqa: PD011 - no pandas
         n_lost = 0 if is_off else int(result.path.lost()[size - 1 - best])
-        return Found(result, {name: value}, n_lost, int(amounts[-1] - amounts[best]))
+        return PathFinding(result, {name: value}, n_lost, int(amounts[-1] - amounts[best]))
 
-    def _joint(self, result: PathResult, levels: Ints, folds_used: Flags) -> Found:
+    def _joint(self, result: PathResult, levels: Ints, folds_used: Flags) -> PathFinding:
         """The result along the joint path: its tightest accepted level, without the limits that add nothing to it."""
         level = zip(JOINT_AXES, levels[result.accepted - 1].tolist(), strict=True)
         setting = {name: value for name, value in level if value < OFF}
@@ -282,7 +282,9 @@ class Candidates:
                 setting = fewer
         good = base_of(self._units) & folds_used[self._fold]
         is_lost = [self._peaks[name][good] >= value for name, value in setting.items()]
-        return Found(result, setting, int(np.any(is_lost, axis=0).sum()), self._spent_under({}, folds_used) - amount)
+        return PathFinding(
+            result, setting, int(np.any(is_lost, axis=0).sum()), self._spent_under({}, folds_used) - amount
+        )
 
     def _spent_under(self, setting: dict[str, Any], folds_used: Flags) -> int:
         """What is spent under a setting."""

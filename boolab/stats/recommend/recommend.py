@@ -33,8 +33,8 @@ from boolab.stats.finding import Finding, pairs
 from boolab.stats.intervals import check_confidence, runs_needed
 from boolab.stats.recommend.candidates import (
     Candidates,
-    Found,
     Group,
+    PathFinding,
     Question,
     axes_of,
     check_policy,
@@ -466,7 +466,7 @@ def _frame(groups: Sequence[Group], keys: Sequence[str], question: Question) -> 
     return pd.DataFrame(data)
 
 
-def _may_lose(path: Found) -> int | None:
+def _may_lose(path: PathFinding) -> int | None:
     return None if path.tests.may_lose < 0 else path.tests.may_lose
 
 
@@ -498,7 +498,7 @@ def _paths(groups: Sequence[Group], keys: Sequence[str], question: Question) -> 
     for name in question.order:
         settings = [(path.setting or {}).get(name) for _, path in rows]
         data[name] = cells(settings, axis_dtype(name))
-    columns: dict[str, tuple[str, Callable[[Group, Found], Any]]] = {
+    columns: dict[str, tuple[str, Callable[[Group, PathFinding], Any]]] = {
         "lost": (INT, lambda _, path: path.lost),
         "may_lose": (INT, lambda _, path: _may_lose(path)),
         "saved": (FLOAT, lambda _, path: _convert_amount(path.saved, question)),

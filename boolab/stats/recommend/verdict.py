@@ -14,7 +14,7 @@ from boolab.core.types import MICRO
 from boolab.display.numbers import level, percent, span
 from boolab.limits.table import LIMITS
 from boolab.stats.intervals import runs_needed
-from boolab.stats.recommend.candidates import Found, Group, used_in
+from boolab.stats.recommend.candidates import Group, PathFinding, used_in
 from boolab.stats.recommend.fixed_sequence import JOINT
 from boolab.stats.recommend.wording import Advice, joined, plain_name, plural_of
 from boolab.stats.trade import Trade
@@ -128,7 +128,7 @@ def _other_limits(advice: Advice, group: Group) -> str:
     return f"By itself, {'; '.join(_by_itself(advice, group, found) for found in others)}."
 
 
-def _by_itself(advice: Advice, group: Group, found: Found) -> str:
+def _by_itself(advice: Advice, group: Group, found: PathFinding) -> str:
     name, value = next(iter((found.setting or {}).items()))
     successes, measure = group.choice.successes, advice.question.measure
     saved = advice.saved({f"saved_{measure}": found.saved, measure: used_in(group.sums, measure) - found.saved})

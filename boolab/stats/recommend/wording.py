@@ -13,7 +13,7 @@ from boolab.core.types import MICRO
 from boolab.display.numbers import level, percent, runs_in_words
 from boolab.limits.table import LIMITS, MEASURES
 from boolab.stats.intervals import runs_needed
-from boolab.stats.recommend.candidates import FOLDS, MOSTLY, Found, Group, Question, used_in
+from boolab.stats.recommend.candidates import FOLDS, MOSTLY, Group, PathFinding, Question, used_in
 from boolab.stats.recommend.fixed_sequence import JOINT
 from boolab.stats.recommend.units import base_of, is_root, noun_of
 from boolab.stats.units import group_name
@@ -238,7 +238,7 @@ class Advice:
             f"{'is' if lost == 1 else 'are'} lost{f', {perhaps:,} of them perhaps not' if perhaps else ''}."
         )
 
-    def _rests(self, group: Group, found: Found) -> str:
+    def _rests(self, group: Group, found: PathFinding) -> str:
         """The number of successes, and the effective sample size where they are dependent."""
         choice = group.choice
         successes = group.successes(choice.successes)
@@ -337,7 +337,7 @@ class Advice:
             f"enough if the limit stops none of these."
         )
 
-    def _loosest(self, found: Found) -> str:
+    def _loosest(self, found: PathFinding) -> str:
         """The loosest value of a path."""
         name = found.tests.path.name
         if name == JOINT:
@@ -383,7 +383,7 @@ def successes_of(n: int, more: str = "") -> str:
     return count(n, f"{more}success", f"{more}successes")
 
 
-def plain_name(found: Found) -> str:
+def plain_name(found: PathFinding) -> str:
     """What the limit of a path is called."""
     return LIMITS[found.tests.path.name].label
 

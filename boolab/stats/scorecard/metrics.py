@@ -141,7 +141,7 @@ def _flags(material: Material, positive: Positive) -> list[bool | None]:
     return [flag_of(labels[run_id], f"of {run_id!r}") if run_id in labels else None for run_id in ids]
 
 
-class Score(NamedTuple):
+class RuleAlarms(NamedTuple):
     """The alarms of a rule, and which of them are true; an entry for each run."""
 
     alarms: Alarms
@@ -166,7 +166,7 @@ class Scores:
         positive_is: The name of the class.
     """
 
-    rules: list[Score]
+    rules: list[RuleAlarms]
     positive: Flags
     success: Ints | None
     cost: Floats
@@ -188,7 +188,7 @@ def scores_of(material: Material, rules: Sequence[StopRule], truth: Truth, *, co
         true = alarms.raised & truth.positive & (True if work is None else ~work)
         maybe = truth.known & truth.positive & converged
         reach = reach_of(ledger, runs, rule, negative, positions, converged=maybe)
-        scores.append(Score(alarms, true, reach))
+        scores.append(RuleAlarms(alarms, true, reach))
     labelled = truth.proxy or ledger.success_by == LABEL
     counted_before = np.append(0, ledger.counters["steps"][:-1])[: ledger.n_steps]
     return Scores(
@@ -204,7 +204,7 @@ def scores_of(material: Material, rules: Sequence[StopRule], truth: Truth, *, co
     )
 
 
-class Group:
+class GroupScores:
     """The runs of one group, and a row for each rule."""
 
     def __init__(
@@ -262,7 +262,7 @@ class Group:
             rows.append(row | {"positive_is": self.scores.positive_is, "confidence": self.confidence})
         return rows
 
-    def _saved(self, score: Score, raised: Flags, mean: tuple[float, ...], n: int) -> dict[str, Any]:
+    def _saved(self, score: RuleAlarms, raised: Flags, mean: tuple[float, ...], n: int) -> dict[str, Any]:
         """Totals over alarms. The interval is that of the mean over all runs, times their number."""
         out: dict[str, Any] = {}
         for name in SAVED:
@@ -277,7 +277,7 @@ class Group:
         out["saved_steps_on_true_alarms"] = int(score.alarms.saved["steps"][self.runs][score.true[self.runs]].sum())
         return out
 
-    def _lost(self, raised: Flags, is_judged: Flags, score: Score) -> dict[str, Any]:
+    def _lost(self, raised: Flags, is_judged: Flags, score: RuleAlarms) -> dict[str, Any]:
         if self.scores.success is None:
             return dict.fromkeys(LOST_COLUMNS)
         stopped = (is_judged, score.alarms.cut_off[self.runs], raised)
@@ -294,7 +294,7 @@ class Group:
         counted_before = self._before if is_judged.all() else self._before[np.repeat(is_judged, self._lengths)]
         return dict(zip(CAP, (cap, int((counted_before >= cap).sum())), strict=True))
 
-    def _trade(self, row: Mapping[str, Any], is_judged: Flags, score: Score) -> dict[str, Any]:
+    def _trade(self, row: Mapping[str, Any], is_judged: Flags, score: RuleAlarms) -> dict[str, Any]:
         if row["successes"] is None:
             return dict.fromkeys(TRADE)
         cost = self.scores.cost[self.runs[is_judged]]

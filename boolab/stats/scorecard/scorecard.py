@@ -35,10 +35,10 @@ from boolab.stats.scorecard.metrics import (
     NOT_ENDED,
     RATIOS,
     UNNAMED,
-    Group,
+    GroupScores,
     Material,
     Positive,
-    Score,
+    RuleAlarms,
     Scores,
     Truth,
     material_of,
@@ -171,8 +171,8 @@ def scorecard(
     truth = truth_of(material, positive)
     scores = scores_of(material, rule_list, truth, converged=converged)
     judged_units = units[truth.known]
-    groups = [Group(values, part, keys, scores, confidence) for values, part in grouped(judged_units, keys)]
-    words = _Words(truth, scores, confidence)
+    groups = [GroupScores(values, part, keys, scores, confidence) for values, part in grouped(judged_units, keys)]
+    words = _ScorecardText(truth, scores, confidence)
     rows = list(pairs(groups, lambda group: group.rows))
     frame = of_set(frame_of(keys, [group.keys for group, _ in rows], _COLUMNS, [row for _, row in rows]), runs)
     return Finding(
@@ -188,7 +188,7 @@ def scorecard(
     )
 
 
-class _Words:
+class _ScorecardText:
     """The sentences and notes of the scorecard."""
 
     def __init__(self, truth: Truth, scores: Scores, confidence: float) -> None:
@@ -228,7 +228,7 @@ class _Words:
     def interval(self, row: Mapping[str, Any], name: str) -> str:
         return f"{self.level} interval {percent(row[f'{name}_low'])} to {percent(row[f'{name}_high'])}"
 
-    def sentences(self, groups: Sequence[Group]) -> Iterator[str]:
+    def sentences(self, groups: Sequence[GroupScores]) -> Iterator[str]:
         """What each rule catches, and what it costs."""
         n_written = 0
         total = sum(len(group.rows) for group in groups)
@@ -241,7 +241,7 @@ class _Words:
         if total > n_written:
             yield f"{count(total - n_written, 'further row')} in the table."
 
-    def _rule(self, group: Group, row: Mapping[str, Any], score: Score) -> Iterator[str]:
+    def _rule(self, group: GroupScores, row: Mapping[str, Any], score: RuleAlarms) -> Iterator[str]:
         rule, n, alarms = row["rule"], row["n_runs"], row["alarms"]
         if not n:
             reason = (
@@ -277,7 +277,7 @@ class _Words:
             interval = f"{self.level} interval {low} to {high}"
             yield f"They are right {row['lift']:.2f} times as often ({interval}) as {random}."
 
-    def _cap(self, row: Mapping[str, Any], score: Score) -> Iterator[str]:
+    def _cap(self, row: Mapping[str, Any], score: RuleAlarms) -> Iterator[str]:
         """What a plain cap does that keeps as many successes; nothing of a rule that is one."""
         cap, saved, rule = row["same_kept_cap"], row["same_kept_cap_saved_steps"], score.alarms.rule
         if cap is None or (isinstance(rule, Threshold) and rule.counter == "steps"):
@@ -339,7 +339,7 @@ class _Words:
         )
         yield f"{work_text} work and not a loop: the same call gave a new result later; {counts}."
 
-    def _clean(self, group: Group, row: Mapping[str, Any], score: Score) -> Iterator[str]:
+    def _clean(self, group: GroupScores, row: Mapping[str, Any], score: RuleAlarms) -> Iterator[str]:
         if row["clean_threshold"] is None or score.reach is None:
             return
         n = int((score.reach.false[group.runs] != NOT_REPORTED).sum())
@@ -418,7 +418,7 @@ class _Words:
                 "an alarm of a similar rule there is no evidence, and the stop may be why the run is positive."
             )
 
-    def limits(self, groups: Sequence[Group], judged_units: pd.DataFrame) -> Iterator[str]:
+    def limits(self, groups: Sequence[GroupScores], judged_units: pd.DataFrame) -> Iterator[str]:
         """What limits the answer."""
         rule_indices = judged_units.index.to_numpy()
         early = sum(int(score.alarms.early[rule_indices].sum()) for score in self.scores.rules)

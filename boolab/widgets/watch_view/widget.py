@@ -18,7 +18,7 @@ from boolab.core.types import Scope
 from boolab.limits.stop import StopRule
 from boolab.live.follow.fleet import Fleet
 from boolab.live.follow.places import places_of, usual_places
-from boolab.live.follow.rows import AgentRow, Change, alert_line, limit_text, name_of, row_data, state_of
+from boolab.live.follow.rows import AgentChange, AgentRow, alert_line, limit_text, name_of, row_data, state_of
 from boolab.live.follow.watch import watch as watch_fleet
 from boolab.logs.log_files import Reader
 from boolab.widgets._base.standalone_html import PagePart
@@ -50,7 +50,7 @@ def watch_data(fleet: Fleet, alerts: Sequence[dict[str, Any]], *, following: boo
     }
 
 
-def alert_of(change: Change, time_s: float) -> dict[str, Any]:
+def alert_of(change: AgentChange, time_s: float) -> dict[str, Any]:
     """An alert, or that one is withdrawn; `time_s` is when it came, in seconds since 1970."""
     fired = change.fired
     return {
@@ -156,7 +156,7 @@ class WatchView(OpensRuns):
             self._thread.start()
         self._draw()
 
-    def _changed(self, changes: list[Change]) -> None:
+    def _changed(self, changes: list[AgentChange]) -> None:
         """In the thread: take what happened, and have it drawn, by the kernel's own thread if it has a loop."""
         self._take(changes)
         if not changes or (self._pending and self._loop is not None):
@@ -179,7 +179,7 @@ class WatchView(OpensRuns):
         self._drawn = time.monotonic()
         self._view.show(self.data)
 
-    def _take(self, changes: Iterable[Change]) -> None:
+    def _take(self, changes: Iterable[AgentChange]) -> None:
         time_s = time.time()
         self.faults += self._fleet.take_faults()
         for change in changes:

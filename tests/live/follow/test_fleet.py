@@ -16,7 +16,7 @@ from boolab.errors import RunFormatError, SettingError
 from boolab.io.json_input import Damage
 from boolab.live.follow.fleet import Fleet
 from boolab.live.follow.places import places_of, usual_places
-from boolab.live.follow.rows import Change
+from boolab.live.follow.rows import AgentChange
 from boolab.live.follow.rule_state import RuleState
 from boolab.live.follow.watch import watch
 from boolab.logs.fields import Head
@@ -40,7 +40,7 @@ def write(path: Path, lines: object, *, at: float = NOW) -> Path:
     return path
 
 
-def kinds(changes: list[Change]) -> list[tuple[str, str]]:
+def kinds(changes: list[AgentChange]) -> list[tuple[str, str]]:
     return [(change.kind, change.row.run_id) for change in changes]
 
 
