@@ -2,15 +2,14 @@
 
 A record is drawn from a world, a setting is chosen on it, and judged on the whole world: the promise is broken if it
 truly keeps less than `keep` of the successes. At 95% confidence that may happen in 5% of the records, those without an
-answer included. Beside the procedure of `recommend` (`boolab.stats.recommend.fixed_sequence`) stand three others on the
-same records: "worst" (`dependence="worst"`), "ignored" (runs taken as independent: it must fail where they are not),
-and "former" (one axis after the other, bounds by a bootstrap of tasks, which boolab had before).
+answer included. Beside the procedure of `recommend` (`boolab.stats.recommend.fixed_sequence`) stands "ignored"
+(`dependence="same_tasks"`, runs taken as independent: it must fail where they are not) on the same records.
 
-Worlds are simulated (truth: a population of 400,000 runs or more), or real: the tasks of a set of recordings, drawn
-with replacement (truth: the whole set). Real sets are read from a folder: Parquet files as `bl.recording_df` makes
-them, with labels, and clones of the repositories in `CLONES`.
+Worlds are simulated (truth: a population of 400,000 runs or more), or real: the tasks of a set of the atlas, drawn with
+replacement (truth: the whole set). The promise assumes that no task to come has more successes than the largest on
+record. Worlds in which a record often misses the largest tasks are marked with a star: the summary leaves them out.
 
-Usage: python benchmarks/recommendations.py [--records 300] [--real FOLDER] [--processes 2] [--only WORDS]
+Usage: python benchmarks/recommendations.py [--records 300] [--processes 2] [--only WORDS]
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, cached_property, partial
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -29,10 +27,9 @@ import numpy.typing as npt
 import pandas as pd
 from tqdm.auto import tqdm
 
-from boolab import load_runs, recording_df
+from boolab import load_dataset, recording_df
 from boolab.limits.detectors.streaks import RepeatStreak
-from boolab.stats.intervals import ClusterBootstrap, expanded, lower_bound, percentiles
-from boolab.stats.recommend.fixed_sequence import JOINT_AXES, OFF, PathResult, accept_values, paths_of
+from boolab.stats.recommend.fixed_sequence import JOINT_AXES, OFF, PathResult, Successes, accept_values, paths_of
 from boolab.whatif.from_frame import ledger_of_frame
 
 Ints = npt.NDArray[np.int64]
@@ -44,11 +41,10 @@ KEEPS: Final = (0.9, 0.95)
 ALPHA: Final = 0.05
 POPULATION: Final = 400_000
 NOTHING: Final[Setting] = (OFF, OFF, OFF)
-FORMER_ORDER: Final = (0, 1, 2)
-CLONES: Final = {
-    "tau-bench": "historical_trajectories/gpt-4o-airline.json",
-    "inspect_ai": "benchmarks/swe_bench/resources/tests/20240620_sweagent_claude3.5sonnet/trajs",
-}
+SETS: Final = (
+    "intercode-bash", "intercode-ctf", "intercode-python", "intercode-sql", "swebench-verified", "tau-airline",
+    "tau2-airline", "tau2-retail", "tau2-telecom",
+)  # fmt: skip
 
 
 # --- Runs -------------------------------------------------------------------------------------------------------------
@@ -190,7 +186,7 @@ class World(NamedTuple):
         draw: That many tasks with their runs.
         coarse: Whether each limit has two values alone: one that truly keeps a little less than it should, and one
             that stops nothing. The hardest case for the promise.
-        harsh: Whether no procedure that learns from the tasks on record can keep the promise here.
+        harsh: Whether a record often misses the largest tasks, so that the assumption of the promise does not hold.
     """
 
     name: str
@@ -291,6 +287,21 @@ def mixed(tail_together: bool) -> Draw:
     return draw
 
 
+def half_spread(rng: np.random.Generator, tasks: int) -> Runs:
+    """10 runs of each task: 3% of the tasks are long as a whole, and 3% of the other runs."""
+    task = np.repeat(np.arange(tasks), 10)
+    long = (rng.random(tasks) < 0.03)[task] | (rng.random(len(task)) < 0.03)
+    steps = np.where(long, rng.integers(60, 90, len(task)), rng.integers(2, 30, len(task)))
+    streak = np.minimum(1 + rng.geometric(0.6, len(task)), steps)
+    return simulated(steps, steps + rng.poisson(0.3 * steps), streak, rng.random(len(task)) < 0.8, task)
+
+
+def rare_kind(tasks: int, runs: int, share: float) -> World:
+    """Tasks of equal size, of which a share is ten times as long."""
+    draw = tasks_of(each(runs), between=0.0, within=0.2, rare=(share, np.log(10), 1))
+    return World(f"{tasks} tasks x {runs}, {share:.1%} long", tasks, draw)
+
+
 alone = partial(tasks_of, between=0.0)
 alike = partial(tasks_of, within=0.05)
 WORLDS: Final = (
@@ -327,7 +338,14 @@ WORLDS: Final = (
     World("100 tasks x 5, 1 in 7 long", 100, tasks_of(each(5), between=0.2, rare=(0.14, 2.0, 1))),
     World("100 tasks x 5, 1 in 14 long", 100, tasks_of(each(5), between=0.2, rare=(0.07, 2.0, 1))),
     World("100 tasks x 5, 1 in 30 long x 20", 100, tasks_of(each(5), between=0.2, rare=(0.033, 2.0, 4)), harsh=True),
-)
+    *(rare_kind(tasks, runs, share) for runs, share in ((10, 0.055), (5, 0.055), (10, 0.11), (5, 0.11))
+      for tasks in (15, 25, 40, 55)),
+    rare_kind(150, 10, 0.055),
+    *(World(f"{tasks} tasks x 10, half spread{', two values' if coarse else ''}", tasks, half_spread, coarse=coarse)
+      for tasks, coarse in ((60, False), (150, False), (150, True))),
+    World("60 tasks x 3, 1 in 50 long x 10", 60, tasks_of(each(3), between=0.0, rare=(0.02, np.log(10), 10)),
+          harsh=True),
+)  # fmt: skip
 
 
 # --- Procedures -------------------------------------------------------------------------------------------------------
@@ -355,75 +373,15 @@ def by_paths(dependence: Any) -> Callable[[Runs, float, Mapping[str, Ints] | Non
     def chosen(runs: Runs, keep: float, grid: Mapping[str, Ints] | None) -> Setting | None:
         values = runs.thresholds() if grid is None else grid
         paths, rungs = paths_of(values, runs.winners, all_integers=grid is None)
-        return best_of(accept_values(paths, runs.clusters, keep, ALPHA, dependence), rungs, values, runs)
+        successes = Successes(runs.clusters, dependence)
+        return best_of(accept_values(paths, successes, keep, ALPHA), rungs, values, runs)
 
     return chosen
 
 
-def former(runs: Runs, keep: float, grid: Mapping[str, Ints] | None) -> Setting | None:
-    """The procedure that boolab had before: cap, then doom loop, then budget, each on top of the one before.
-
-    A further axis costs a lost success more; as many are set as successes allow. The bound is the lower one of that of
-    Clopper and Pearson on Kish's effective number, and of a bootstrap of tasks.
-    """
-    values = runs.thresholds() if grid is None else grid
-    successes = len(runs.clusters)
-    if not successes:
-        return None
-    n = successes**2 / float((np.bincount(runs.clusters) ** 2).sum())
-    axes = 0
-    while axes < len(JOINT_AXES) and n > axes and lower_bound(n - axes, n, 1 - ALPHA / (axes + 1)) >= keep:
-        axes += 1
-    if not axes:
-        return None
-    level, extra = 1 - ALPHA / axes, axes - 1
-    alive = np.ones(successes, dtype=bool)
-    setting, passed_any = list(NOTHING), False
-    for axis in FORMER_ORDER[:axes]:
-        name = JOINT_AXES[axis]
-        loose = values[name][::-1]
-        peaks = runs.winners[name]
-        places = len(loose) - np.searchsorted(values[name], peaks, side="right")
-        places[~alive] = 0  # lost at every value
-        lost = np.cumsum(np.bincount(places, minlength=len(loose) + 1)[: len(loose)])
-        lost = np.maximum(lost, (~alive).sum())
-        share = 1 - lost / successes
-        good = lower_bound(np.maximum(n * share - extra, 0), n, level) >= keep
-        if n < successes:
-            distinct = [int(np.argmax(lost == x)) for x in np.unique(lost[good])]
-            columns = np.stack([alive & (peaks < loose[place]) for place in distinct], axis=1) if distinct else None
-            if columns is not None:
-                low = _resampled(runs.clusters, columns, level) - extra / n
-                bad = {int(lost[place]) for place, bound in zip(distinct, low, strict=True) if bound < keep}
-                good &= ~np.isin(lost, list(bad))
-        accepted = len(good) if good.all() else int(np.argmin(good))
-        if not accepted:
-            continue
-        passed_any = True
-        options: list[Setting] = []
-        for value in (OFF, int(loose[accepted - 1])):
-            one = list(setting)
-            one[axis] = value
-            options.append((one[0], one[1], one[2]))
-        best = max(options, key=runs.saved)
-        setting = list(best)
-        alive &= peaks < best[axis]
-    return (setting[0], setting[1], setting[2]) if passed_any else None
-
-
-def _resampled(clusters: Ints, kept: np.ndarray, confidence: float) -> np.ndarray:
-    """The lower percentile bound of the share that is kept, by columns, where whole tasks are drawn."""
-    bootstrap = ClusterBootstrap(clusters)
-    parts, whole = bootstrap.sums(kept), bootstrap.sums(np.ones(len(kept)))
-    samples = [(block @ parts) / (block @ whole)[:, None] for block in bootstrap.weights()]
-    return np.asarray(percentiles(np.concatenate(samples), expanded(1 - confidence, [bootstrap.n_clusters]))[0])
-
-
 PROCEDURES: Final[dict[str, Callable[[Runs, float, Mapping[str, Ints] | None], Setting | None]]] = {
-    "new": by_paths("auto"),
-    "worst": by_paths("worst"),
+    "recommend": by_paths("tasks"),
     "ignored": by_paths("same_tasks"),
-    "former": former,
 }
 
 
@@ -511,23 +469,10 @@ def redrawn(whole: Runs) -> Draw:
 
 
 @cache
-def real(place: str) -> Runs:
-    """A real set."""
-    path = Path(place)
-    frame = pd.read_parquet(path) if path.suffix == ".parquet" else recording_df(load_runs(path))
+def real(name: str) -> Runs:
+    """A set of the atlas."""
+    frame = recording_df(load_dataset(f"atlas/{name}"))
     return recorded(frame[frame["success"].notna()].reset_index(drop=True))
-
-
-def real_sets(folder: Path | None) -> tuple[dict[str, str], list[str]]:
-    """The real sets in a folder, a path for each name, and what is missing there."""
-    found = {} if folder is None else {path.stem: str(path) for path in sorted(folder.glob("*.parquet"))}
-    missing = []
-    for clone, path in CLONES.items():
-        if folder is not None and (folder / clone / path).exists():
-            found[clone] = str(folder / clone / path)
-        elif not found:
-            missing.append(f"{clone}/{path}")
-    return found, missing
 
 
 def work(job: tuple[str, str, float, int]) -> list[Verdict]:
@@ -537,7 +482,7 @@ def work(job: tuple[str, str, float, int]) -> list[Verdict]:
         world = next(world for world in WORLDS if world.name == name)
         return judge(name, world.draw, world.tasks, population(name), keep, records, coarse=world.coarse)
     whole = real(name)
-    return judge(f"real: {Path(name).stem}", redrawn(whole), int(whole.task.max()) + 1, whole, keep, records)
+    return judge(f"real: {name}", redrawn(whole), int(whole.task.max()) + 1, whole, keep, records)
 
 
 HEAD: Final = (
@@ -554,7 +499,8 @@ def line(row: list[Verdict]) -> str:
         of_answers = f"{one.broken / one.answers:.1%}" if one.answers else "-"
         broken, answers = one.broken / one.records, one.answers / one.records
         cells.append(f"|{broken:>7.1%}{of_answers:>8}{answers:>6.0%}{one.saved:>7.1%} ")
-    return f"{row[0].world:<39}{row[0].keep:>5}" + "".join(cells)
+    star = "*" if any(world.harsh and world.name == row[0].world for world in WORLDS) else ""
+    return f"{row[0].world + star:<39}{row[0].keep:>5}" + "".join(cells)
 
 
 def summary(verdicts: list[Verdict]) -> Iterator[str]:
@@ -578,14 +524,10 @@ def main() -> None:
     """Print one table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--records", type=int, default=300, help="records drawn from each world")
-    parser.add_argument("--real", type=Path, help="a folder with real sets")
     parser.add_argument("--processes", type=int, default=2, help="how many work at once")
     parser.add_argument("--only", default="", help="only worlds whose names hold these words")
     args = parser.parse_args()
-    sets, absent = real_sets(args.real)
-    if absent:
-        print(f"Real sets are left out: no *.parquet and no {' or '.join(absent)} in {args.real or '--real FOLDER'}.")
-    names = [("simulated", world.name) for world in WORLDS] + [("real", path) for path in sets.values()]
+    names = [("simulated", world.name) for world in WORLDS] + [("real", name) for name in SETS]
     jobs = [(kind, name, keep, args.records) for kind, name in names if args.only in name for keep in KEEPS]
     started = time.perf_counter()
     with multiprocessing.Pool(args.processes) as pool:

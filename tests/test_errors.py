@@ -52,8 +52,8 @@ def test_install_names_the_python_that_runs(checkout: Path) -> None:
 
 @pytest.mark.usefixtures("checkout")
 def test_commands_printed_from_python_run_as_typed() -> None:
-    runs = bl.load_dataset("atlas/tau-airline")
-    found = bl.recommend(runs, scope="run")
+    runs = bl.load_dataset("atlas/intercode-python")
+    found = bl.recommend(runs, keep=0.9, scope="run")
     assert "\n  .venv/bin/boolab export TARGET --max-steps" in str(found)
     assert "<pre>.venv/bin/boolab export TARGET" in found._repr_html_()
     assert "\n.venv/bin/boolab hook claude-code --install" in str(found.export("claude-code"))

@@ -11,6 +11,7 @@ from boolab.cli.help import Command
 from boolab.core.commands import runnable
 from boolab.core.run import Run
 from boolab.core.text import count
+from boolab.display.numbers import level
 from boolab.display.text import wrapped
 from boolab.errors import SettingError
 from boolab.frames.tables import runs_df
@@ -24,8 +25,9 @@ from boolab.whatif.evaluate import counterfactual
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-PUBLIC: Final = "atlas/tau-airline"
+PUBLIC: Final = "atlas/intercode-bash"
 """Public runs that come with boolab."""
+KEEP: Final = 0.9
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -48,12 +50,12 @@ def demo(out: str | Path) -> str:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise SettingError(f"{folder} cannot be written to: {error.strerror}") from error
-    recommendation = recommend(runs, scope="run")
+    recommendation = recommend(runs, KEEP, scope="run")
     size = f"{count(len(runs), 'recorded run')} with {count(sum(run.n_steps for run in runs), 'step')}"
     command = as_command(recommendation.limits(), "claude-code")
-    question = "Which limits would have kept the successes, and what do they save?"
+    question = f"Which limits keep {level(KEEP)} of the successes, and what do they save?"
     blocks = [
-        wrapped(f"boolab demo: {PUBLIC}, gpt-4o (public runs), {size}. {question}"),
+        wrapped(f"boolab demo: {PUBLIC} (public runs), {size}. {question}"),
         "\n".join(map(wrapped, recommendation.verdict)),
         f"How to set it{f' ({BETTER_OFF})' if recommendation.better_off() else ''}:\n  {command}",
         "\n".join(["Written:", *(f"  {path}" for path in _draw(folder, runs, recommendation))]),
@@ -89,10 +91,10 @@ def _draw(folder: Path, runs: Sequence[Run], recommendation: Recommendation) -> 
 COMMAND: Final = Command(
     run,
     add,
-    "Recommends a step cap for 200 public runs that come with boolab, shows how to set it, and draws two figures.",
+    "Recommends a step cap for 1,535 public runs that come with boolab, shows how to set it, and draws two figures.",
     """
     examples:
       boolab demo
-      boolab demo -o out/airline
+      boolab demo -o out/bash
     """,
 )

@@ -26,7 +26,7 @@ EPILOG: Final = f"""
     examples:
       boolab export boolab --max-steps 56 --doom-loop 5
       boolab export boolab --max-steps 56 --agent coder --write
-      boolab export boolab atlas/tau-airline
+      boolab export boolab atlas/intercode-bash --keep 0.9
 
     docs/howto/set_it_in_my_harness.md has for each target what is set where, how the harness counts it, and what it
     cannot express.

@@ -180,6 +180,9 @@ def _lacks(row: Mapping[Any, Any], study: Study, counted: CountedUnits) -> str:
     if is_missing(row["more_needed"]) or not row["more_needed"]:
         return "none is sure to keep enough"
     more = int(row["more_needed"])
+    if row["largest_task"] > 1:
+        cluster = row["cluster"]
+        return f"{count(more, f'more {cluster}')} like these needed"
     what = count(more, f"more such {counted.noun}") if counted.proxy else count(more, "more success", "more successes")
     return f"{what} needed"
 

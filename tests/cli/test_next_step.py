@@ -12,7 +12,7 @@ from boolab.cli.main import COMMANDS, main, parser_of
 from boolab.store.writer import Store
 from tests.support.report_cases import draw_no_figures
 
-LOGS = "atlas/tau-airline"
+LOGS = "atlas/intercode-python"
 
 
 def step(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> list[str]:
@@ -53,7 +53,7 @@ def test_one_step_leads_to_the_next(
             ["export", "claude-code", "--max-steps", "22", "--scope", "run", "--identity", "tool", "--exempt", "Wait"],
             ["watch", "--max-steps", "22", "--scope", "run", "--identity", "tool", "--exempt", "Wait"],
         ),
-        (["export", "boolab", LOGS, "--format", "atif"], ["audit", LOGS, "--format", "atif"]),
+        (["export", "boolab", LOGS, "--format", "atif", "--keep", "0.9"], ["audit", LOGS, "--format", "atif"]),
         (["export", "boolab", LOGS, "--keep", "0.9"], ["audit", LOGS]),
         (["watch", "logs", "--once"], ["whatif", "logs"]),
         (["hook", "claude-code", "--install", "--yes", "--settings", "s.json", "--max-steps", "9"], None),
@@ -155,6 +155,6 @@ def test_a_pdf_is_refused_with_what_to_do(capsys: pytest.CaptureFixture[str]) ->
 def test_the_demo_gives_the_answer_and_two_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["demo", "-o", str(tmp_path)]) == 0
     shown = capsys.readouterr()
-    assert "Set a step cap of 22: on record it keeps 84 of 84 successes" in " ".join(shown.out.split())
+    assert "Set a step cap of 6: on record it keeps 449 of 461 successes" in " ".join(shown.out.split())
     assert sorted(path.name for path in tmp_path.iterdir()) == ["caps.png", "heatmap.png"]
     assert shown.err.endswith("Next: boolab doctor\n")

@@ -103,8 +103,8 @@ def test_notebook_01_answers_first_and_shows_a_stopped_failure() -> None:
         "print(longest.success, longest.n_steps > cap, stops[1]['step'] == cap)"
     )
     notebook = execute(BY_NUMBER["01"], extra)
-    assert "step cap of 22: on record it keeps 84 of 84 successes" in first_output(notebook)
-    assert "200 runs of 50 tasks" in first_output(notebook)
+    assert "step cap of 6: on record it keeps 449 of 461 successes" in first_output(notebook)
+    assert "1,535 runs of 200 tasks" in first_output(notebook)
     assert notebook.cells[-1].outputs[0]["text"].strip() == "False True True"
 
 
@@ -125,11 +125,11 @@ def test_03_answers_first_and_finds_the_stuck_run_and_what_polls(monkeypatch: py
 
 @pytest.mark.slow
 def test_03_runs_on_a_public_set_that_has_no_texts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("BOOLAB_LOGS", "atlas/tau-airline")
+    monkeypatch.setenv("BOOLAB_LOGS", "atlas/intercode-bash")
     monkeypatch.setenv("BOOLAB_SCOPE", "run")
     notebook = execute(BY_NUMBER["03"], LAST)
-    assert notebook.cells[-1].outputs[0]["text"].startswith("{'max_steps': 22} ")
-    assert "step cap of 22" in first_output(notebook)
+    assert notebook.cells[-1].outputs[0]["text"].startswith("{'max_steps': 6} ")
+    assert "step cap of 6" in first_output(notebook)
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ import boolab as bl
 from boolab.harnesses.exports.export import export, target_of
 from boolab.harnesses.exports.values import Limits
 from boolab.harnesses.registry import TARGETS
+from boolab.stats.kept_share import tasks_missing
 from tests.support.pages import blocks_of, run_cell
 from tests.support.project import ROOT
 
@@ -66,10 +67,10 @@ def test_its_code_runs_and_finds_the_setting_of_the_table(monkeypatch: pytest.Mo
     monkeypatch.chdir(ROOT)
     names: dict[str, Any] = {}
     printed = run_cell(block.code, names)
-    assert "a cap of 22" in README
-    assert names["found"].setting["max_steps"] == 22
+    assert "a cap of 6" in README
+    assert names["found"].setting["max_steps"] == 6
     assert not names["found"].better_off()
-    assert '"recursion_limit": 44' in printed
+    assert '"recursion_limit": 12' in printed
 
 
 def test_its_settings_are_those_that_are_exported() -> None:
@@ -78,12 +79,13 @@ def test_its_settings_are_those_that_are_exported() -> None:
     assert len(rows) == 6
     for title, setting in rows:
         (target,) = (name for name in TARGETS if target_of(name).title.endswith(title))
-        assert setting in str(export(target, Limits(max_steps=22))), title
+        assert setting in str(export(target, Limits(max_steps=6))), title
 
 
-def test_the_smallest_number_of_successes_is_that_of_the_theory() -> None:
-    (fewest,) = re.findall(r"fewer than (\d+) successes", README)
-    assert 0.95 ** int(fewest) <= 0.05 < 0.95 ** (int(fewest) - 1)
+def test_the_smallest_numbers_of_tasks_are_those_of_the_test() -> None:
+    ((tasks, single),) = re.findall(r"fewer than (\d+) tasks with a success.{4}(\d+) where no task has two", README)
+    assert int(tasks) == tasks_missing([], [], 0.95, 0.05, largest=2)
+    assert int(single) == tasks_missing([], [], 0.95, 0.05, largest=1)
 
 
 def test_what_it_has_from_the_study_is_in_the_study() -> None:

@@ -294,7 +294,7 @@ def test_savings_are_counted_in_what_recommend_counts_them_in(n: int) -> None:
     )
 
 
-@pytest.mark.parametrize("tasks", [12, 30, 90])
+@pytest.mark.parametrize("tasks", [45, 90])
 @pytest.mark.parametrize("keep", [0.8, 0.9])
 def test_bound_of_the_recommendation_is_at_least_keep(tasks: int, keep: float) -> None:
     runs = [replace(run, task=f"t{n % tasks}") for n, run in enumerate(labelled(90))]

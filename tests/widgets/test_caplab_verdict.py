@@ -3,12 +3,12 @@
 import re
 
 import pytest
-from scipy.stats import beta  # type: ignore[import-untyped] # no stubs are required
 
 import boolab as bl
 from boolab.harnesses.setting import Setting
+from boolab.stats.kept_share import kept_bound
 from boolab.stats.trade import Trade
-from boolab.widgets.caplab.verdict import bounds_of, verdict_of
+from boolab.widgets.caplab.verdict import verdict_of
 from tests.support.samples import atlas
 
 SETS = {"swebench-verified": 68, "tau-airline": 19, "intercode-bash": 4}
@@ -30,20 +30,19 @@ def test_caplab_verdict_and_trade_equal_counterfactual(name: str) -> None:
     assert answer["trade"] == {"each": expected.each, "costs": expected.costs, "poor": expected.is_poor}
 
 
-@pytest.mark.parametrize("kept", [0, 1, 159, 160, 168])
-def test_the_bound_is_the_exact_one(kept: int) -> None:
-    exact = beta.ppf(0.05, kept, 168 - kept + 1) if kept else 0.0
-    assert float(bounds_of(kept, 168, 168, 0.95)) == pytest.approx(exact)
-
-
-def test_successes_of_one_task_count_as_one() -> None:
-    one_task = float(bounds_of(160, 168, 1, 0.95))
-    assert one_task < float(bounds_of(160, 168, 84, 0.95)) < float(bounds_of(160, 168, 168, 0.95))
-
-
-@pytest.mark.parametrize(("successes", "independent"), [(49, 37), (8991, 7001), (1103, 1000)])
-def test_all_successes_are_no_more_than_all_that_are_independent(successes: int, independent: int) -> None:
-    assert float(bounds_of(successes, successes, independent, 0.95)) == pytest.approx(0.05 ** (1 / independent))
+@pytest.mark.parametrize("name", SETS)
+def test_bound_of_a_setting_is_that_of_lost_successes_by_task(name: str) -> None:
+    runs = atlas(name)
+    lab = bl.CapLab(runs)
+    lab.setting = {"max_steps": SETS[name]}
+    rows = bl.counterfactual(runs, grid={"max_steps": [SETS[name]]}, progress=False)
+    rows["task"] = [run.task or run.run_id for run in runs]
+    good = rows[[bool(run.success) for run in runs]]
+    lost = (good["outcome"] != "unchanged").groupby(good["task"]).sum()
+    assert lab.answer["at_least"] == pytest.approx(float(kept_bound(lost, good.groupby("task").size(), 0.05)), abs=1e-4)
+    found = bl.recommend(runs, grid={"max_steps": [SETS[name]]}, objective="steps")
+    if found["qualifies"][0]:
+        assert lab.answer["at_least"] == pytest.approx(found["kept_bound"][0], abs=1e-4)
 
 
 def test_without_a_limit_nothing_is_kept_saved_or_traded() -> None:

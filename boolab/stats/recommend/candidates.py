@@ -19,6 +19,7 @@ from boolab.errors import SettingError
 from boolab.harnesses.policy import Policy
 from boolab.limits.table import LIMITS, MeasureName
 from boolab.stats.intervals import Labels
+from boolab.stats.kept_share import kept_bound, tasks_missing
 from boolab.stats.recommend.fixed_sequence import (
     JOINT,
     JOINT_AXES,
@@ -26,11 +27,12 @@ from boolab.stats.recommend.fixed_sequence import (
     OFF,
     Dependence,
     PathResult,
+    Successes,
     accept_values,
     missing,
     paths_of,
 )
-from boolab.stats.recommend.units import base_of, is_root
+from boolab.stats.recommend.units import base_of, cluster_noun, is_root
 from boolab.whatif.aggregate import SPENT_MEASURES, aggregate_of
 from boolab.whatif.first_crossing import Places
 from boolab.whatif.grid import Grid, GridAxis, Settings, settings_of
@@ -59,7 +61,7 @@ class Question:
     grid: Grid | None
     identity: Identities | None
     seed: int
-    dependence: Dependence = "auto"
+    dependence: Dependence = "tasks"
     policy: Policy | None = None
 
     def settings(self, values: dict[str, Iterable[Any]]) -> Settings:
@@ -75,13 +77,15 @@ class PathFinding(NamedTuple):
     """The result along a path: of its tests, and of the accepted value that saves most, by axis.
 
     Of those that save as much it is the loosest; None is off. If no value was accepted, `setting` is None, and `lost`
-    is how many successes the loosest value loses.
+    is how many successes the loosest value loses. `bound` is the lower bound of the share that the setting keeps, by
+    itself, at the path's part of the error.
     """
 
     tests: PathResult
     setting: dict[str, Any] | None
     lost: int
     saved: int
+    bound: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +93,9 @@ class Choice:
     """The chosen setting by axis, None for off, and the reasons for it.
 
     `best` is the path that it comes from; None if there is none, or nothing that was accepted saves anything. `missing`
-    is how many more successes without a further loss are needed until there is a setting. `tasks` is the number of
-    clusters of the `successes`.
+    is how many more tasks like these without a further loss are needed until there is a setting. `tasks` is the number
+    of clusters of the `successes`, and `largest` the most successes of one. `keep_possible` is the share that they
+    would show to be kept, if nothing was lost. `cluster` is what a cluster is called.
     """
 
     setting: dict[str, Any]
@@ -99,6 +104,31 @@ class Choice:
     missing: int
     successes: int
     tasks: int
+    largest: int
+    keep_possible: float
+    cluster: str
+
+    @property
+    def counts_tasks(self) -> bool:
+        """Whether the unit of the promise is the cluster; else each success is one by itself."""
+        return self.largest > 1
+
+    @property
+    def missing_in_words(self) -> str:
+        """What is missing, such as "20 more tasks like these"."""
+        if self.counts_tasks:
+            return f"{count(self.missing, f'more {self.cluster}')} like these"
+        return count(self.missing, "more success", "more successes")
+
+    def needed_in_words(self, keep: float, confidence: float) -> str:
+        """What it takes to show that a share is kept, such as "59 successes without a loss"."""
+        needed = tasks_missing([], [], keep, 1 - confidence, largest=self.largest)
+        what = (
+            count(needed, f"{self.cluster} of one size", f"{self.cluster}s of one size")
+            if self.counts_tasks
+            else count(needed, "success", "successes")
+        )
+        return f"{what} without a loss"
 
     @property
     def qualifies(self) -> bool:
@@ -172,6 +202,7 @@ class Candidates:
     def __init__(self, units: Ledger, clusters: Labels, question: Question) -> None:
         self._units = units
         self._question = question
+        self._cluster = cluster_noun(units)
         self._clusters = pd.factorize(pd.Series(clusters))[0].astype(np.int64)
         order = np.random.default_rng(question.seed).permutation(int(self._clusters.max(initial=-1)) + 1)
         self._fold = np.asarray(order % FOLDS, dtype=np.int64)[self._clusters]
@@ -191,24 +222,31 @@ class Candidates:
         """Of all settings that are shown to keep enough, the one that saves most on record, without one fold."""
         question, fold = self._question, np.arange(FOLDS)
         good = base_of(self._units) & (True if left_out_fold is None else self._fold != left_out_fold)
-        codes, tasks = pd.factorize(self._clusters[good])
+        successes = Successes(pd.factorize(self._clusters[good])[0].astype(np.int64), question.dependence)
         peaks = {name: peak[good] for name, peak in self._peaks.items()}
         paths, levels = paths_of(
             self._thresholds, peaks, all_integers=question.grid is None, joint=question.policy is None
         )
         alpha = 1 - question.confidence
-        results = accept_values(paths, codes.astype(np.int64), question.keep, alpha, question.dependence)
+        results = accept_values(paths, successes, question.keep, alpha)
+        used = fold != left_out_fold
         path_choices = tuple(
-            (self._joint(result, levels, fold != left_out_fold) if result.path.name == JOINT
-             else self._single(result, fold != left_out_fold))
-            if result.accepted
-            else PathFinding(result, None, int(np.count_nonzero(result.path.lost_at == 0)), 0)
+            PathFinding(result, None, int(np.count_nonzero(result.path.lost_at == 0)), 0)
+            if not result.accepted
+            else self._joint(result, levels, successes, used)
+            if result.path.name == JOINT
+            else self._single(result, successes, used)
             for result in results
-        )  # fmt: skip
+        )
         best = max((path for path in path_choices if path.saved > 0), key=lambda path: path.saved, default=None)
         setting = dict.fromkeys(question.order) | ({} if best is None else best.setting or {})
-        short = missing(results, len(codes), question.keep, alpha)
-        return Choice(setting, best, path_choices, short, len(codes), len(tasks))
+        short = missing(results, successes, question.keep, alpha)
+        by_task = successes.by_task()
+        n_tasks, largest = len(set(successes.clusters.tolist())), int(by_task.max(initial=0))
+        possible = float(kept_bound(np.zeros(len(by_task)), by_task, alpha))
+        return Choice(
+            setting, best, path_choices, short, len(successes.clusters), n_tasks, largest, possible, self._cluster
+        )
 
     def held_out(self) -> dict[str, int] | None:
         """The results of settings on units that were not used to choose them; None with too few clusters to split.
@@ -258,7 +296,7 @@ class Candidates:
         self._along[name] = np.zeros((FOLDS, amounts.shape[1]), dtype=np.int64)
         np.add.at(self._along[name], self._fold, amounts)
 
-    def _single(self, result: PathResult, folds_used: Flags) -> PathFinding:
+    def _single(self, result: PathResult, successes: Successes, folds_used: Flags) -> PathFinding:
         """The result along the path of one axis."""
         name, size = result.path.name, result.path.size
         amounts = self._along[name][folds_used].sum(axis=0)  # the last of them is off
@@ -268,10 +306,10 @@ class Candidates:
         )  # the loosest that saves as much
         is_off = best == len(amounts) - 1
         value = None if is_off else self._axes[name].values[best]  # noqa: PD011 - no pandas
-        n_lost = 0 if is_off else int(result.path.lost()[size - 1 - best])
-        return PathFinding(result, {name: value}, n_lost, int(amounts[-1] - amounts[best]))
+        is_lost = np.zeros(len(result.path.lost_at), dtype=bool) if is_off else result.path.lost_at < size - best
+        return _finding_of(result, {name: value}, successes, is_lost, int(amounts[-1] - amounts[best]))
 
-    def _joint(self, result: PathResult, levels: Ints, folds_used: Flags) -> PathFinding:
+    def _joint(self, result: PathResult, levels: Ints, successes: Successes, folds_used: Flags) -> PathFinding:
         """The result along the joint path: its tightest accepted level, without the limits that add nothing to it."""
         level = zip(JOINT_AXES, levels[result.accepted - 1].tolist(), strict=True)
         setting = {name: value for name, value in level if value < OFF}
@@ -281,10 +319,10 @@ class Candidates:
             if self._spent_under(fewer, folds_used) == amount:
                 setting = fewer
         good = base_of(self._units) & folds_used[self._fold]
-        is_lost = [self._peaks[name][good] >= value for name, value in setting.items()]
-        return PathFinding(
-            result, setting, int(np.any(is_lost, axis=0).sum()), self._spent_under({}, folds_used) - amount
-        )
+        is_lost = np.zeros(int(good.sum()), dtype=bool)
+        for name, value in setting.items():
+            is_lost |= self._peaks[name][good] >= value
+        return _finding_of(result, setting, successes, is_lost, self._spent_under({}, folds_used) - amount)
 
     def _spent_under(self, setting: dict[str, Any], folds_used: Flags) -> int:
         """What is spent under a setting."""
@@ -303,6 +341,13 @@ class Candidates:
             measure
         ]
         return amounts
+
+
+def _finding_of(
+    result: PathResult, setting: dict[str, Any], successes: Successes, is_lost: Flags, saved: int
+) -> PathFinding:
+    bound = kept_bound(successes.by_task(is_lost), successes.by_task(), result.error)
+    return PathFinding(result, setting, int(np.count_nonzero(is_lost)), saved, float(bound))
 
 
 def reach_of(units: Ledger, grid_settings: Settings, measure: str) -> tuple[Flags, Ints]:

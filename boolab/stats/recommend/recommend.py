@@ -30,7 +30,7 @@ from boolab.limits.call_identity import uncalled_note
 from boolab.limits.table import LIMITS, MEASURES, MeasureName
 from boolab.logs.list_prices import price_notes
 from boolab.stats.finding import Finding, pairs
-from boolab.stats.intervals import check_confidence, runs_needed
+from boolab.stats.intervals import check_confidence
 from boolab.stats.recommend.candidates import (
     Candidates,
     Group,
@@ -74,9 +74,8 @@ class Recommendation(Finding):
         tests: Comparisons between groups, a row for each; empty where there are none.
         paths: Group; path ("joint" tightens several limits together); error (its part of the allowed error; 0 if
             there were too few successes to test it); accepted (whether any value was); the value of each axis that
-            saves most (NA is off); lost (how many successes it loses), may_lose (how many it may lose; NA if no value
-            is accepted even without a loss); saved, saved_share; design_effect; effective (the effective sample size);
-            recommended (whether it is the answer).
+            saves most (NA is off); lost (how many successes it loses), kept_bound (the lower bound of the share that
+            it keeps, by itself); saved, saved_share; recommended (whether it is the answer).
         counted: How the limits are counted: identity, scope and policy, with all limits off.
         verdict: The answer in at most three sentences: what to set, whether the trade is good, and what else matters.
 
@@ -219,13 +218,10 @@ class Recommendation(Finding):
     def _try(self) -> str:
         """What to do where nothing is recommended; a smaller share to keep if the successes can show it."""
         smaller_share = None
-        if {"keep", "confidence", "successes"} <= {*self.frame} and len(self.frame):
-            worst = self.frame[["keep", "successes"]].min()
+        if {"keep", "keep_possible"} <= {*self.frame} and len(self.frame):
+            worst = self.frame[["keep", "keep_possible"]].min()
             smaller = (share for share in _SMALLER_SHARES if share < worst["keep"])
-            confidence = float(self.frame["confidence"].max())
-            smaller_share = next(
-                (share for share in smaller if runs_needed(share, confidence) <= worst["successes"]), None
-            )
+            smaller_share = next((share for share in smaller if share <= worst["keep_possible"]), None)
         keep = (
             "" if smaller_share is None else f"keep less (keep={smaller_share}, in a terminal --keep {smaller_share}), "
         )
@@ -244,10 +240,10 @@ class Recommendation(Finding):
 
 
 _FRAME: Final = (
-    "qualifies", "n_units", "successes", "tasks", "kept_lower", "kept_upper", "kept_share", "may_lose", "effective",
-    "poor_trade", "keep", "confidence", "dependence", "objective", "spent", "saved", "saved_share", "heldout_kept",
-    "heldout_successes", "heldout_saved_share", "more_needed", "success_by", "path", "error", "accepted", "lost",
-    "design_effect", "recommended",
+    "qualifies", "n_units", "successes", "tasks", "largest_task", "cluster", "kept_lower", "kept_upper", "kept_share",
+    "kept_bound", "keep_possible", "poor_trade", "keep", "confidence", "dependence", "objective", "spent", "saved",
+    "saved_share", "heldout_kept", "heldout_successes", "heldout_saved_share", "more_needed", "success_by", "path",
+    "error", "accepted", "lost", "recommended",
 )  # fmt: skip
 
 
@@ -264,7 +260,7 @@ def recommend(
     policy: str | Policy | None = None,
     identity: Identities | None = None,
     exempt: Sequence[str] = (),
-    dependence: Dependence = "auto",
+    dependence: Dependence = "tasks",
     seed: int = 0,
 ) -> Recommendation:
     """The setting that saves most of those that keep a share of the successes at some confidence, or why there is none.
@@ -293,21 +289,21 @@ def recommend(
             with its further limits and guards in force. Without one: at boundaries, each by itself.
         identity: See `counterfactual`. Under a policy its own by default.
         exempt: The tools whose repeats are no loop, such as one that polls.
-        dependence: How runs of one task depend on each other. "auto": their dependence is measured. "worst": they are
-            lost or kept together. "same_tasks": they are independent, and the result holds for new runs of *these*
-            tasks, not of others.
+        dependence: How runs of one task depend on each other. "tasks": in any way, so that the promise counts tasks,
+            and holds for tasks like these, none of which has more successes than the largest on record. "same_tasks":
+            they are independent, and the result holds for new runs of *these* tasks, not of others.
         seed: Of the split into folds.
 
     Returns:
         A finding. Its frame has a row for each group: the columns of `by`; one column for each axis (NA is off);
-        qualifies; n_units (runs or turns), successes, tasks (clusters that hold them); kept_lower, kept_upper;
-        kept_share (on record); may_lose (how many successes a setting on this path may lose) and effective (the
-        effective sample size; both of the cap's path where no limit is recommended); poor_trade (whether the limits are
-        better left off, as the trade is poor: see `better_off`); keep, confidence, dependence;
-        objective, spent and saved (in its unit), saved_share; heldout_kept of heldout_successes and
-        heldout_saved_share (chosen on four fifths of the tasks and tried on the other fifth, five times over);
-        more_needed (successes without a further loss, in tasks like these, until there is a setting), success_by. Its
-        `paths` has a row for each path.
+        qualifies; n_units (runs or turns), successes, tasks (clusters that hold them), largest_task (the most successes
+        of one), cluster ("task", or "run" where no task is named); kept_lower, kept_upper; kept_share (on record);
+        kept_bound (the lower bound of the share that is kept, of this setting by itself); keep_possible (the largest
+        share that these tasks would show to be kept, if nothing was lost); poor_trade (whether the limits are better
+        left off, as the trade is poor: see `better_off`); keep, confidence, dependence; objective, spent and saved (in
+        its unit), saved_share; heldout_kept of heldout_successes and heldout_saved_share (chosen on four fifths of the
+        tasks and tried on the other fifth, five times over); more_needed (tasks like these without a further loss,
+        until there is a setting), success_by. Its `paths` has a row for each path.
 
     Raises:
         SettingError: if an argument is not one of those above, or a recording does not show what the policy's limits
@@ -443,11 +439,13 @@ def _frame(groups: Sequence[Group], keys: Sequence[str], question: Question) -> 
         "n_units": (INT, lambda g: g.units.n_runs),
         "successes": (INT, lambda g: g.choice.successes),
         "tasks": (INT, lambda g: g.choice.tasks),
+        "largest_task": (INT, lambda g: g.choice.largest),
+        "cluster": (TEXT, lambda g: g.choice.cluster),
         "kept_lower": (INT, lambda g: g.sums["kept_lower"]),
         "kept_upper": (INT, lambda g: g.sums["kept_upper"]),
         "kept_share": (FLOAT, lambda g: g.sums["kept_lower"] / g.choice.successes if g.choice.successes else None),
-        "may_lose": (INT, lambda g: _may_lose(g.decisive)),
-        "effective": (FLOAT, lambda g: g.decisive.tests.effective),
+        "kept_bound": (FLOAT, lambda g: None if g.choice.best is None else g.choice.best.bound),
+        "keep_possible": (FLOAT, lambda g: g.choice.keep_possible),
         "poor_trade": (FLAG, lambda g: g.choice.best is not None and trade_of_group(g, question.measure).is_poor),
         "keep": (FLOAT, lambda _: question.keep),
         "confidence": (FLOAT, lambda _: question.confidence),
@@ -466,10 +464,6 @@ def _frame(groups: Sequence[Group], keys: Sequence[str], question: Question) -> 
     return pd.DataFrame(data)
 
 
-def _may_lose(path: PathFinding) -> int | None:
-    return None if path.tests.may_lose < 0 else path.tests.may_lose
-
-
 def _convert_amount(amount: int, question: Question) -> float:
     return amount / MICRO if question.measure == "cost" else float(amount)
 
@@ -482,9 +476,9 @@ def _table(frame: pd.DataFrame, keys: Sequence[str], question: Question) -> pd.D
         f"{span(low, high)} of {base:,}"
         for low, high, base in zip(frame["kept_lower"], frame["kept_upper"], frame["successes"], strict=True)
     ]
-    saved = f"{question.measure} saved"
-    for name, column, form in (("may lose", "may_lose", "{:,}"), (saved, "saved_share", "{:.1%}")):
-        table[name] = ["too few" if value is pd.NA else form.format(value) for value in frame[column]]
+    table[f"{question.measure} saved"] = [
+        "too few" if value is pd.NA else f"{value:.1%}" for value in frame["saved_share"]
+    ]
     return table
 
 
@@ -500,11 +494,9 @@ def _paths(groups: Sequence[Group], keys: Sequence[str], question: Question) -> 
         data[name] = cells(settings, axis_dtype(name))
     columns: dict[str, tuple[str, Callable[[Group, PathFinding], Any]]] = {
         "lost": (INT, lambda _, path: path.lost),
-        "may_lose": (INT, lambda _, path: _may_lose(path)),
+        "kept_bound": (FLOAT, lambda _, path: path.bound if path.tests.accepted else None),
         "saved": (FLOAT, lambda _, path: _convert_amount(path.saved, question)),
         "saved_share": (FLOAT, lambda group, path: group.share_of(path, question.measure)),
-        "design_effect": (FLOAT, lambda _, path: path.tests.design_effect),
-        "effective": (FLOAT, lambda _, path: path.tests.effective),
         "recommended": (FLAG, lambda group, path: path is group.choice.best),
     }
     data |= {name: cells([get(*row) for row in rows], kind) for name, (kind, get) in columns.items()}

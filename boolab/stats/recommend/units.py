@@ -55,6 +55,11 @@ def clusters_of_ledger(units: Ledger) -> pd.Series[Any]:
     return run if len(set(cluster[base_of(units)])) == 1 else cluster
 
 
+def cluster_noun(units: Ledger) -> str:
+    """What a cluster of units is called: "task", or "run" where no task is named, or all successes are of one."""
+    return "run" if clusters_of_ledger(units).equals(units.runs["run_id"].astype(TEXT)) else "task"
+
+
 def split_by_label(runs: Ledger, success: Literal["label", "ended"] | None, keys: Sequence[str]) -> list[Ledger]:
     """The runs of the groups that have labels, and those of the groups that have none, for which the proxy stands."""
     if success is not None or not keys or runs.success_by != LABEL or not runs.n_runs:

@@ -13,7 +13,6 @@ from boolab.core.text import count
 from boolab.core.types import MICRO
 from boolab.display.numbers import level, percent, span
 from boolab.limits.table import LIMITS
-from boolab.stats.intervals import runs_needed
 from boolab.stats.recommend.candidates import Group, PathFinding, used_in
 from boolab.stats.recommend.fixed_sequence import JOINT
 from boolab.stats.recommend.wording import Advice, joined, plain_name, plural_of
@@ -87,17 +86,14 @@ def _no_limit(advice: Advice, group: Group) -> str:
         runs, what = count(group.units.n_runs, group.noun), plural_of(question.measure)
         return f"Set no limit: of those that are shown {shown}, none would have saved any {what} in {runs}."
     if not choice.successes:
-        whole = runs_needed(question.keep, question.confidence)
+        needed = choice.needed_in_words(question.keep, question.confidence)
         return (
-            f"Set no limit yet: there is no success on record, and {whole:,} of them without a loss are needed to show "
-            f"that a limit is sure {shown}."
+            f"Set no limit yet: there is no success on record. To show that a limit is sure {shown}, it takes {needed}."
         )
-    like = ", in tasks like these" if choice.tasks < choice.successes else ""
-    if choice.paths[0].tests.may_lose < 0:
+    if not choice.paths[0].lost:
         return (
-            f"Set no limit yet: {group.successes(choice.successes)} on record {_are(choice.successes)} too few to "
-            f"show that a limit is sure {shown}. It takes {choice.missing:,} more{like}, if the limit stops "
-            "none of them."
+            f"Set no limit yet: {advice.rests(group)} {_are(choice.successes)} too few to show that a limit is sure "
+            f"{shown}. It takes {choice.missing_in_words}, if the limit stops none of their successes."
         )
     return f"Set no limit yet. {advice.nothing_qualifies(group)}"
 
@@ -222,7 +218,7 @@ def _lacks(advice: Advice, group: Group) -> str:
     if choice.qualifies:
         return f"none would have saved any {plural_of(advice.question.measure)}"
     what = group.successes(choice.successes)
-    return f"{what}, {f'{choice.missing:,} more needed' if choice.missing else 'none is sure'}"
+    return f"{what}, {f'{choice.missing_in_words} needed' if choice.missing else 'none is sure'}"
 
 
 def _rest(groups: Sequence[Group]) -> str:

@@ -12,7 +12,7 @@ from boolab.core.text import count, first_of
 from boolab.core.types import MICRO
 from boolab.display.numbers import level, percent, runs_in_words
 from boolab.limits.table import LIMITS, MEASURES
-from boolab.stats.intervals import runs_needed
+from boolab.stats.kept_share import tasks_missing
 from boolab.stats.recommend.candidates import FOLDS, MOSTLY, Group, PathFinding, Question, used_in
 from boolab.stats.recommend.fixed_sequence import JOINT
 from boolab.stats.recommend.units import base_of, is_root, noun_of
@@ -21,7 +21,6 @@ from boolab.whatif.step_table import LABEL, UNKNOWN_PEAK, Ledger
 
 _EXAMPLE: Final = 20
 """A value by which it is shown how a policy counts a limit."""
-_ROUNDING: Final = 1e-9
 _NAMED: Final = 3  # groups in a note
 _OWN_CAP: Final = 3
 """So many runs that were cut at the same step, the last of all: they had a cap of their own."""
@@ -74,7 +73,7 @@ class Advice:
             verb = "does" if partly == 1 else "do"
             yield f"{count(partly, self.noun)} {verb} not report the {self._objective}: savings leave them out."
         if any(group.choice.tasks < group.choice.successes for group in groups):
-            yield self._dependence()
+            yield self._dependence(groups)
         yield from self._policy()
         yield "Valid for limits that the model cannot see, not for limits that it is informed of."
 
@@ -125,19 +124,19 @@ class Advice:
         also = f" Its further limits are in force too: {', '.join(rules)}." if rules else ""
         yield f"Under {policy.name}, {'; '.join(counted)}.{also}"
 
-    def _dependence(self) -> str:
+    def _dependence(self, groups: Sequence[Group]) -> str:
         """What is assumed about the runs of one task."""
         noun, what = self.noun, self.noun.capitalize()
-        if self.question.dependence == "worst":
-            return f"Assumed: all {noun}s of a task are lost or kept together."
         if self.question.dependence == "same_tasks":
             return (
                 f"Assumed: {noun}s are independent. So the result holds for new {noun}s of these same tasks, not for "
                 "other tasks."
             )
+        largest = max(groups, key=lambda group: group.choice.largest).choice
         return (
-            f"{what}s of one task are not independent. Their dependence is measured: the effective sample size is the "
-            "number of independent successes that hold as much information."
+            f"{what}s of one {largest.cluster} may depend on each other in any way: the promise counts "
+            f"{largest.cluster}s. Assumed: no {largest.cluster} to come has more successes than the largest on record, "
+            f"{largest.largest:,}."
         )
 
     def _what_a_success_is(self) -> str:
@@ -226,27 +225,22 @@ class Advice:
             )
         limits = [LIMITS[name].with_value(value) for name, value in choice.setting.items() if value is not None]
         lost, perhaps = choice.successes - sums["kept_lower"], sums["kept_upper"] - sums["kept_lower"]
-        most = choice.best.tests.may_lose
         source = "these same tasks" if question.dependence == "same_tasks" else "the same source"
         if not group.units.terminated.all():
             source += " under the recorded limits"
         keep = "keeps" if len(limits) == 1 else "keep"
         return (
             f"At {level(question.confidence)} confidence, {joined(limits)} {keep} at least {level(question.keep)} of "
-            f"future successes from {source}: for that {'it' if len(limits) == 1 else 'they'} may lose "
-            f"{most or 'none'} of {self._rests(group, choice.best)}; on record {f'{lost:,}' if lost else 'none'} "
-            f"{'is' if lost == 1 else 'are'} lost{f', {perhaps:,} of them perhaps not' if perhaps else ''}."
+            f"future successes from {source}. On record {'it loses' if len(limits) == 1 else 'they lose'} "
+            f"{f'{lost:,}' if lost else 'none'} of {self.rests(group)}"
+            f"{f', {perhaps:,} of them perhaps not' if perhaps else ''}."
         )
 
-    def _rests(self, group: Group, found: PathFinding) -> str:
-        """The number of successes, and the effective sample size where they are dependent."""
+    def rests(self, group: Group) -> str:
+        """The number of successes, and of their tasks where some have several."""
         choice = group.choice
         successes = group.successes(choice.successes)
-        if choice.tasks < choice.successes:
-            successes += f" in {count(choice.tasks, 'task')}"
-            if self.question.dependence != "same_tasks":
-                successes += f" (effective sample size {found.tests.effective:.0f})"
-        return successes
+        return f"{successes} in {count(choice.tasks, choice.cluster)}" if choice.tasks < choice.successes else successes
 
     def _singles(self, group: Group) -> str:
         """The best limit of each kind by itself."""
@@ -295,46 +289,41 @@ class Advice:
         ]
         if not names:
             return ""
-        first, other = choice.paths[0].tests, choice.paths[-1].tests.path
-        enough = runs_needed(question.keep, 1 - (1 - question.confidence) * other.share)
-        more = max(1, int(np.ceil(enough * first.design_effect - choice.successes - _ROUNDING)))
+        error = (1 - question.confidence) * choice.paths[-1].tests.path.share
+        more = max(1, tasks_missing([], [], question.keep, error, largest=choice.largest) - choice.tasks)
+        one, many = (f"more {choice.cluster} with a success", f"more {choice.cluster}s with a success")
+        unit = (one, many) if choice.counts_tasks else ("more success", "more successes")
         return (
             f"Enough data for one limit, the {plain_name(choice.paths[0])}: testing "
-            f"{joined([f'{name}s' for name in names])} too needs {successes_of(more, 'more ')}."
+            f"{joined([f'{name}s' for name in names])} too needs {count(more, *unit)}."
         )
 
     def nothing_qualifies(self, group: Group) -> str:
         """Why no setting qualifies, and what it takes."""
         choice, question = group.choice, self.question
-        whole = runs_needed(question.keep, question.confidence)
+        needed = choice.needed_in_words(question.keep, question.confidence)
         goal = (
             f"To show that {level(question.keep)} of the successes are kept, at {level(question.confidence)} confidence"
         )
         if not choice.successes:
-            return (
-                f"Nothing can be recommended: there is no success on record to keep. {goal}, takes {whole:,} "
-                "independent successes without a loss."
-            )
+            return f"Nothing can be recommended: there is no success on record to keep. {goal}, takes {needed}."
         best = min((found for found in choice.paths if found.tests.error), key=lambda found: found.lost)
-        more = f"{choice.missing:,} more"
-        like = ", in tasks like these" if choice.tasks < choice.successes else ""
-        if choice.paths[0].tests.may_lose < 0:
+        if not best.lost:
             return (
-                f"No setting qualifies yet. {goal}, takes {whole:,} independent successes without a loss. On record "
-                f"{'is' if choice.successes == 1 else 'are'} {self._rests(group, choice.paths[0])}: it takes "
-                f"{more}{like}."
+                f"No setting qualifies yet. {goal}, takes {needed}. On record "
+                f"{'is' if choice.successes == 1 else 'are'} {self.rests(group)}: it takes {choice.missing_in_words}."
             )
-        most = best.tests.may_lose
         if question.policy is not None and question.grid is None:
             return (
                 f"No setting qualifies under {question.policy.name}: its further limits alone lose {best.lost:,} of "
-                f"{self._rests(group, best)}, and {f'at most {most}' if most > 0 else 'none'} may be lost."
+                f"{self.rests(group)}, which is too many to show that {level(question.keep)} are kept, at "
+                f"{level(question.confidence)} confidence."
             )
-        may = f"at most {most} may be lost" if most > 0 else "none may be lost"
         return (
             f"None of the values that were tried qualifies: the best of them, {self._loosest(best)}, loses "
-            f"{best.lost:,} of {self._rests(group, best)}, and {may}. Try looser values, or record {more}{like}: "
-            f"enough if the limit stops none of these."
+            f"{best.lost:,} of {self.rests(group)}, which is too many to show that {level(question.keep)} are kept, at "
+            f"{level(question.confidence)} confidence. Try looser values, or record {choice.missing_in_words}: enough "
+            "if the limit stops none of their successes."
         )
 
     def _loosest(self, found: PathFinding) -> str:

@@ -190,7 +190,6 @@ class CapTables:
         runs = self._as_given if group is None else [self._as_given[index] for index in group.runs]
         empty_result: dict[str, Any] = {
             "keep": question.keep, "confidence": question.confidence, "setting": None, "tasks": 0, "notes": [],
-            "effective": None,
         }  # fmt: skip
         if question.success == "label" and all(run.success is None for run in runs):
             reason = "no run of this agent has a label"
@@ -213,7 +212,6 @@ class CapTables:
             "setting": limits if row["qualifies"] else None,
             "reason": None if row["qualifies"] else _why_none(row, self._n_runs(setting)),
             "tasks": int(row["tasks"]),
-            "effective": float(row["effective"]),
             "more_needed": int(row["more_needed"]),
             "sentences": [
                 clean(sentence) for sentence in advice.sentences if not self.roots or _is_about(sentence, setting)
@@ -255,6 +253,9 @@ def _why_none(row: pd.Series[Any], n_runs: int) -> str:
     n = int(row["more_needed"])
     if not n:
         return "no limit qualifies"
+    if row["largest_task"] > 1:
+        cluster = row["cluster"]
+        return f"needs {count(n, f'more {cluster}')} like these"
     if row["success_by"] == LABEL:
         return f"needs {count(n, 'more success', 'more successes')}"
     noun = "turn" if row["success_by"] == TURN_PROXY and row["n_units"] > n_runs else "run"

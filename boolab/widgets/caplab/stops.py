@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from boolab.stats.intervals import Array, share
+from boolab.stats.kept_share import kept_bound
+from boolab.stats.recommend.units import base_of, clusters_of_ledger
 from boolab.whatif.first_crossing import RANKS, Keys, Places, fires_of, first_fires, keys_of
 from boolab.whatif.grid import Settings
 from boolab.whatif.step_table import Ints, Ledger, spanned
@@ -21,9 +24,42 @@ class FirstStops:
             for rank, axis in enumerate(settings.axes)
         ]
 
-    def keys(self, columns: Sequence[int]) -> Keys:
-        """R: the key of each run's stop, by the column of each axis; the largest number for none."""
-        return keys_of([table[:, n : n + 1] for table, n in zip(self._fires, columns, strict=True)]).reshape(-1)
+    def keys(self, columns: Sequence[Sequence[int]], rows: Ints | slice = slice(None)) -> Keys:
+        """The key of the stop of each run of `rows` under each setting; the largest number for none.
+
+        `columns`: those of each axis; there is a setting for each combination of them.
+        """
+        tables = [table[rows][:, list(some)] for table, some in zip(self._fires, columns, strict=True)]
+        keys = keys_of(tables)
+        return keys.reshape(len(keys), math.prod(keys.shape[1:]))
+
+
+class KeptByTask:
+    """The lower bounds of the share of the successes that settings keep: see `boolab.stats.kept_share`."""
+
+    def __init__(self, ledger: Ledger, stops: FirstStops) -> None:
+        good = base_of(ledger)
+        tasks = clusters_of_ledger(ledger)[good].factorize()[0]
+        order = np.argsort(tasks, kind="stable")
+        self._rows: Ints = np.flatnonzero(good)[order]
+        self._first: Ints = np.flatnonzero(np.diff(tasks[order], prepend=-1))
+        self._sizes: Ints = np.diff(np.append(self._first, len(order)))
+        self._stops = stops
+
+    def lost(self, columns: Sequence[Sequence[int]]) -> Ints:
+        """How many successes of each task settings may lose: tasks x settings.
+
+        `columns`: those of each axis; there is a setting for each combination of them.
+        """
+        keys = self._stops.keys(columns, self._rows)
+        is_lost = (keys != np.iinfo(keys.dtype).max).astype(np.int64)
+        return np.add.reduceat(is_lost, self._first, axis=0) if len(self._rows) else is_lost
+
+    def least(self, columns: Sequence[Sequence[int]], confidence: float) -> Array:
+        """The lower bound for each setting. Settings that lose as many have to lose the same, as along one axis."""
+        lost = self.lost(columns)
+        _, first, inverse = np.unique(lost.sum(axis=0), return_index=True, return_inverse=True)
+        return kept_bound(lost[:, first], self._sizes, 1 - confidence)[inverse]
 
 
 class SavedByTask:
@@ -42,15 +78,15 @@ class SavedByTask:
         self._task: Ints = names.factorize()[0]
         self._whole = np.bincount(self._task, self._until[span_ledger.first[1:]] - self._until[span_ledger.first[:-1]])
 
-    def saved(self, columns: Sequence[int]) -> Array:
+    def saved(self, columns: Sequence[Sequence[int]]) -> Array:
         """What a setting saves of each task."""
-        keys = self._stops.keys(columns)
+        keys = self._stops.keys(columns)[:, 0]
         stopped = keys != np.iinfo(keys.dtype).max
         stop_rows = self._first[:-1] + np.where(stopped, keys // RANKS, np.diff(self._first)).astype(np.int64)
         parts = self._until[self._first[1:]] - self._until[stop_rows]
         return np.bincount(self._task, parts, minlength=len(self._whole)).astype(float)
 
-    def least(self, columns: Sequence[int], confidence: float) -> float | None:
+    def least(self, columns: Sequence[Sequence[int]], confidence: float) -> float | None:
         """The lower bound of the share that a setting saves, one-sided; None where there is nothing to save."""
         if not self._whole.any() or confidence <= 0.5:  # noqa: PLR2004 - no bound below the middle
             return None
@@ -69,6 +105,6 @@ def weights_of(ledger: Ledger, run_places: Places, name: str) -> Ints:
 
 def chosen_columns(
     settings: Settings, options: Mapping[str, Sequence[int | None]], limits: Mapping[str, int | None]
-) -> list[int]:
+) -> list[list[int]]:
     """The column of each axis: that of the limit, and the first for a further limit of the policy."""
-    return [options[axis.name].index(limits[axis.name]) if axis.name in options else 0 for axis in settings.axes]
+    return [[options[axis.name].index(limits[axis.name]) if axis.name in options else 0] for axis in settings.axes]

@@ -29,8 +29,8 @@ from boolab.widgets.caplab.figures import CapCurve, frontier_title, note_of, num
 from boolab.widgets.caplab.how_to_set import how_to_set, short_of
 from boolab.widgets.caplab.notes import notes_of, skipped_values
 from boolab.widgets.caplab.question import Question
-from boolab.widgets.caplab.stops import FirstStops, SavedByTask, chosen_columns, weights_of
-from boolab.widgets.caplab.verdict import bounds_of, independent_successes, trade_in_numbers, verdict_of
+from boolab.widgets.caplab.stops import FirstStops, KeptByTask, SavedByTask, chosen_columns, weights_of
+from boolab.widgets.caplab.verdict import trade_in_numbers, verdict_of
 
 ROWS: Final = 12
 """How many of the runs that a setting stops are listed at first."""
@@ -77,7 +77,7 @@ class CapTable:
         weights = weights_of(ledger, self._places, self.measure)
         self._by_task = SavedByTask(ledger, self._settings, weights, self._first_stops)
         self._successes = int((ledger.success == 1).sum())
-        self._independent = independent_successes(ledger)
+        self._kept_by_task = KeptByTask(ledger, self._first_stops)
         end = end_of(self._extent, self.opening["max_steps"] or 1)
         self._edges, self._end = edges_of(end, self.longest)
 
@@ -168,7 +168,7 @@ class CapTable:
 
     def _stops(self, limits: Limits) -> _RunStops:
         """Where a setting stops each run."""
-        keys = self._first_stops.keys(chosen_columns(self._settings, self.options, limits))
+        keys = self._first_stops.keys(chosen_columns(self._settings, self.options, limits))[:, 0]
         stopped = keys != np.iinfo(keys.dtype).max
         boundaries = np.where(stopped, keys // RANKS, 0).astype(np.int64)
         rank = np.where(stopped, keys % RANKS, 0).astype(np.int64)
@@ -234,11 +234,10 @@ class CapTable:
 
     def curve(self, limits: Limits) -> dict[str, Any]:
         """What is kept and saved over all caps, the other limits as they are, and the titles that this gives."""
-        budget = self._at("tool_budget", limits["tool_budget"])
         curve, confidence = self._curve(limits), self.question.confidence
         cap, advised = tightest(curve, self.question.keep), self._advised(limits)
         other_limits = {name: limits[name] for name in AGENT_LIMITS[1:] if limits[name] is not None}
-        loops = self._over((-1, budget, slice(None)), self.options["doom_loop"])
+        loops = self._over("doom_loop", {**limits, "max_steps": None})
         shares = [
             {"value": value, "saved": share, "kept": kept_count / curve.total}
             for value, share, kept_count in zip(loops.caps, loops.shares, loops.lower, strict=True)
@@ -261,8 +260,7 @@ class CapTable:
         }
 
     def _curve(self, limits: Limits) -> CapCurve:
-        budget, doom = (self._at(name, limits[name]) for name in AGENT_LIMITS[1:])
-        curve = self._over((slice(None), budget, doom), self.options["max_steps"])
+        curve = self._over("max_steps", limits)
         off_bound = self._least_kept(curve.lower[-1], {**limits, "max_steps": None})
         return dataclasses.replace(curve, at_least=[*curve.at_least[:-1], off_bound])
 
@@ -274,8 +272,10 @@ class CapTable:
         cap: int | None = recommended_limits["max_steps"]
         return cap
 
-    def _over(self, index: Any, values: Sequence[int | None]) -> CapCurve:  # noqa: ANN401 - an index of numpy
-        """What the settings at a place of the sums keep, save and stop: one for each value of an axis."""
+    def _over(self, axis: str, limits: Limits) -> CapCurve:
+        """What is kept, saved and stopped by each value of an axis, the other limits as they are."""
+        index = tuple(slice(None) if name == axis else self._at(name, limits[name]) for name in AGENT_LIMITS)
+        values = self.options[axis]
         sums = {name: array[index] for name, array in self._sums.items()}
         scale = MICRO if self.measure == "cost" else 1
         saved = sums[f"saved_{self.measure}"]
@@ -283,7 +283,7 @@ class CapTable:
             caps=values,
             lower=sums["kept_lower"].tolist(),
             upper=sums["kept_upper"].tolist(),
-            at_least=self._at_least(sums["kept_lower"]).tolist(),
+            at_least=self._at_least(limits, axis).tolist(),
             saved=(saved / scale).tolist(),
             totals=((saved + sums[self.measure]) / scale).tolist(),
             stopped=(sums["n_truncated"] + sums["n_not_identified"] + sums["n_unknown"]).tolist(),
@@ -303,12 +303,15 @@ class CapTable:
     def _least_kept(self, kept_count: int, limits: Limits) -> float:
         """The lower bound of what a setting keeps; all where it has no limit, and that keeps all."""
         is_unlimited = all(value is None for value in limits.values()) and kept_count == self._successes
-        return 1.0 if is_unlimited else round(float(self._at_least(kept_count)), 4)
+        return 1.0 if is_unlimited else round(float(self._at_least(limits)[0]), 4)
 
-    def _at_least(self, kept_counts: Any) -> Array:  # noqa: ANN401 - an array or a number
-        effective = None if self.found is None else self.found["effective"]
-        independent = self._independent if effective is None else effective
-        return bounds_of(kept_counts, self._successes, independent, self.question.confidence)
+    def _at_least(self, limits: Limits, axis: str = "") -> Array:
+        """The lower bound of what a setting keeps, or each value of an axis, the other limits as they are."""
+        columns = chosen_columns(self._settings, self.options, limits)
+        for index, own in enumerate(self._settings.axes):
+            if own.name == axis:
+                columns[index] = list(range(len(self.options[axis])))
+        return self._kept_by_task.least(columns, self.question.confidence)
 
     def over_caps(self, limits: Limits) -> pd.DataFrame:
         """A frame with a row for each cap, the other limits as they are, for `plot_caps`."""

@@ -5,28 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from boolab.display.numbers import level, percent, rounded_down
 from boolab.harnesses.setting import Setting
 from boolab.limits.table import LIMITS
-from boolab.stats.intervals import Array, lower_bound
 from boolab.stats.trade import BETTER_OFF, Trade
-from boolab.whatif.step_table import Ledger
-
-
-def independent_successes(ledger: Ledger) -> int:
-    """How many successes are independent for certain: those of one task count as one."""
-    good = ledger.runs[ledger.success == 1]
-    return int(good["task"].where(good["task"] != "", good["run_id"]).nunique())
-
-
-def bounds_of(kept: Any, successes: int, independent: float, confidence: float) -> Array:  # noqa: ANN401 - an array or a number
-    """The lower bound of the share of future successes that a setting keeps, for one setting or many."""
-    if not successes:
-        return np.zeros(np.shape(kept))
-    alike = np.minimum(np.asarray(kept) * independent / successes, independent)  # rounding may exceed all of them
-    return lower_bound(alike, independent, confidence)
 
 
 def trade_in_numbers(kept: Mapping[str, int], saved: Mapping[str, Any]) -> Trade:

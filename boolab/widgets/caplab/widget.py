@@ -62,8 +62,8 @@ class CapLab(OpensRuns):
     itself, because a cap starts again in each.
 
     It opens on the recommended setting, or without a limit where nothing can be recommended. Until that is computed, it
-    shows the tightest cap that keeps enough successes on record, and its lower bounds count the successes of a task as
-    one; then they use the effective sample size of the recommendation.
+    shows the tightest cap that keeps enough successes on record. A lower bound is that of a setting by itself: see
+    `boolab.stats.kept_share`.
 
     A limit is for one agent on one data set. Where there are runs of several, those of the largest group are shown at
     first; a tab of each leads to the others, and one to all together. The data set of a run is `settings["set"]`, else

@@ -105,10 +105,13 @@ def found(**columns: list[object]) -> Recommendation:
 
 
 def test_a_recommendation_is_exported_as_it_was_counted() -> None:
-    runs = bl.load_dataset("atlas/tau-airline")
-    limits = bl.recommend(runs, keep=0.9, exempt=["calculate"], scope="turn").limits("coder")
-    assert (limits.max_steps, limits.doom_loop, limits.scope, limits.agent) == (12, None, "turn", "coder")
-    assert (limits.identity, limits.exempt) == ("canonical", ("calculate",))
+    runs = bl.load_dataset("atlas/intercode-python")
+    (tool,) = {call.name for run in runs for step in run.steps for call in step.response.tool_calls}
+    recommended = bl.recommend(runs, keep=0.9, exempt=[tool], scope="turn")
+    limits = recommended.limits("coder")
+    assert limits.max_steps is not None
+    assert limits.given == {name: value for name, value in recommended.setting.items() if value is not None}
+    assert (limits.scope, limits.agent, limits.identity, limits.exempt) == ("turn", "coder", "canonical", (tool,))
 
 
 def test_of_several_agents_one_is_chosen() -> None:
@@ -204,8 +207,9 @@ def test_the_command_writes_only_if_asked_and_once(
 
 
 def test_the_command_recommends_from_logs(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["export", "boolab", "atlas/tau-airline", "--keep", "0.9", "--max-steps", "10:30"]) == 0
-    assert "max_steps: 19" in capsys.readouterr().out
+    assert main(["export", "boolab", "atlas/intercode-bash", "--keep", "0.9", "--max-steps", "2:10"]) == 0
+    cap = bl.recommend(bl.load_dataset("atlas/intercode-bash"), keep=0.9, grid={"max_steps": range(2, 11)}).setting
+    assert f"max_steps: {cap['max_steps']}" in capsys.readouterr().out
 
 
 def test_the_command_explains_what_it_lacks(capsys: pytest.CaptureFixture[str]) -> None:

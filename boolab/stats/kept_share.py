@@ -1,0 +1,175 @@
+"""Whether enough successes are kept, and the lower bound of the share that is: for whole tasks.
+
+The unit is the task, because the runs of one task resemble each other. Tasks to come are drawn as those on record were.
+Let a task have S successes, of which a setting loses L, and let no task have more than M successes. A setting keeps too
+little if E[L] > (1 - keep) E[S]. Then
+
+    g = (L - (1 - keep) S) / (keep M)
+
+has a mean above 0, and never exceeds 1. So a stake whose wealth is multiplied by 1 - b g at each task, with 0 <= b < 1,
+gains nothing on average, and by Markov's inequality its wealth reaches 1 / error with a probability of at most `error`.
+The wealth is the sum of three stakes, which suit records without a loss, with few and with many losses. Without a loss
+it takes 67 tasks of one size for 95% at 95% confidence.
+
+Where no task has more than one success, they are independent, and the test is that of Clopper and Pearson: it takes 59.
+
+Nothing is estimated: a kind of task that is rare, and lost as a whole, is allowed for although the record may not hold
+one. The one assumption is M: by default, that no task to come has more successes than the largest on record. Without
+such an assumption there is no bound, because the successes of one task could be more than all that are on record.
+
+Sources: Waudby-Smith and Ramdas, arXiv 2010.09686 (means of bounded observations by betting); Clopper and Pearson,
+Biometrika 26 (1934) 404.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special  # type: ignore[import-untyped] # scipy has no types
+
+STAKES: Final = ((0.5, 0.998), (0.3, 0.75), (0.2, 0.4))
+"""The parts of the first wealth, and the share of its wealth that each stake bets."""
+_DIGITS: Final = 1_000_000
+_ROUNDING: Final = 1e-12
+_MAX_MISSING: Final = 10_000_000
+
+Counts: TypeAlias = npt.ArrayLike
+Array: TypeAlias = npt.NDArray[np.float64]
+
+
+def keeps_enough(
+    lost: Counts, successes: Counts, keep: float, error: float, *, largest: int = 0
+) -> npt.NDArray[np.bool_]:
+    """Whether the record shows that settings keep at least `keep` of the successes of tasks to come.
+
+    Args:
+        lost: How many of its successes each task loses; shape (tasks,), or (tasks, settings).
+        successes: How many each task has; shape (tasks,).
+        keep: The share to keep, between 0 and 1.
+        error: The probability that a setting passes that keeps less.
+        largest: The most successes of a task to come, where they may be more than those on record.
+
+    Returns:
+        A flag, or one for each setting. Of settings that lose ever more, those that pass are the first ones.
+
+    Example:
+        >>> [bool(keeps_enough([0] * n, [2] * n, 0.95, 0.05)) for n in (66, 67)]
+        [False, True]
+        >>> [bool(keeps_enough([0] * n, [1] * n, 0.95, 0.05)) for n in (58, 59)]
+        [False, True]
+    """
+    n_lost, n, most = _checked(lost, successes, largest)
+    if error <= 0:
+        return np.zeros(n_lost.shape[1:], dtype=bool)
+    if most <= 1:
+        total, total_lost = n.sum(), n_lost.sum(axis=0)
+        return np.asarray(independent_chance(total_lost, total, keep) <= error * (1 + _ROUNDING))
+    return _reach(_log_wealth(n_lost, n, keep, most), error)
+
+
+def kept_bound(lost: Counts, successes: Counts, error: float, *, largest: int = 0) -> Array:
+    """The lower bound of the share that each setting keeps of the successes of tasks to come.
+
+    Args:
+        lost: See `keeps_enough`.
+        successes: See `keeps_enough`.
+        error: The probability that a bound is too high, for one setting by itself.
+        largest: See `keeps_enough`.
+
+    Returns:
+        The largest `keep` that the record shows, rounded down to six digits; one, or one for each setting.
+
+    Example:
+        >>> float(kept_bound([0] * 59, [1] * 59, 0.05)), float(kept_bound([0] * 67, [3] * 67, 0.05))
+        (0.950492, 0.950197)
+    """
+    n_lost, n, most = _checked(lost, successes, largest)
+    low, high = np.zeros(n_lost.shape[1:], dtype=np.int64), np.full(n_lost.shape[1:], _DIGITS)
+    if not n.any() or error <= 0:
+        return low / _DIGITS
+    if most <= 1:
+        total, total_lost = n.sum(), n_lost.sum(axis=0)
+        quantile = special.betaincinv(np.maximum(total - total_lost, 1), total_lost + 1, error)
+        return np.asarray(np.where(total_lost < total, np.floor(quantile * _DIGITS) / _DIGITS, 0.0))
+    while (high - low > 1).any():  # the wealth falls as `keep` rises
+        middle = (low + high) // 2
+        passed = _reach(_log_wealth(n_lost, n, np.maximum(middle, 1) / _DIGITS, most), error)
+        low, high = np.where(passed, middle, low), np.where(passed, high, middle)
+    return low / _DIGITS
+
+
+def tasks_missing(lost: Counts, successes: Counts, keep: float, error: float, *, largest: int = 0) -> int:
+    """How many more tasks like these, without a further loss, until a setting is shown to keep enough.
+
+    Args:
+        lost: See `keeps_enough`; of one setting, shape (tasks,).
+        successes: See `keeps_enough`. Where there is none, tasks of one size are expected.
+        keep: See `keeps_enough`.
+        error: See `keeps_enough`.
+        largest: See `keeps_enough`.
+
+    Returns:
+        The number; 0 if the record shows it.
+
+    Example:
+        >>> tasks_missing([0] * 60, [3] * 60, 0.95, 0.05)
+        7
+        >>> [tasks_missing([], [], 0.95, 0.05, largest=most) for most in (1, 5)]
+        [59, 67]
+    """
+    n_lost, n, most = _checked(lost, successes, largest)
+    sizes = n[n > 0] if n.any() else np.full(1, max(most, 1))
+    if most > 1:
+        now = _log_wealth(n_lost, n, keep, most)
+        gain = _log_wealth(np.zeros(len(sizes)), sizes, keep, most) / len(sizes)
+    low, high = -1, _MAX_MISSING
+    while high - low > 1:
+        middle = (low + high) // 2
+        if most > 1:
+            passed = bool(_reach(now + middle * gain, error))
+        else:
+            passed = bool(independent_chance(n_lost.sum(), n.sum() + middle, keep) <= error * (1 + _ROUNDING))
+        low, high = (low, middle) if passed else (middle, high)
+    return high
+
+
+def independent_chance(lost: Counts, n: Counts, keep: float) -> Array:
+    """The chance that at most so many of n independent successes are lost, if just `keep` of them were kept.
+
+    Args:
+        lost: How many are lost; 0 to n.
+        n: How many there are.
+        keep: The share that is kept.
+
+    Returns:
+        The chance: the regularised incomplete beta function I(keep; n - lost, lost + 1); 1 where all are lost.
+
+    Example:
+        >>> round(float(independent_chance(0, 59, 0.95)), 4)
+        0.0485
+    """
+    n_lost, total = np.asarray(lost, dtype=np.float64), np.asarray(n, dtype=np.float64)
+    some = n_lost < total
+    return np.asarray(np.where(some, special.betainc(np.where(some, total - n_lost, 1), n_lost + 1, keep), 1.0))
+
+
+def _checked(lost: Counts, successes: Counts, largest: int) -> tuple[Array, Array, float]:
+    """The arguments as arrays, and the most successes that a task can have."""
+    n_lost, n = np.asarray(lost, dtype=np.float64), np.asarray(successes, dtype=np.float64)
+    return n_lost, n, max(float(n.max(initial=0)), float(largest))
+
+
+def _log_wealth(lost: Array, successes: Array, keep: npt.ArrayLike, most: float) -> Array:
+    """The logarithm of what all tasks multiply the wealth of each stake by: stakes (x settings)."""
+    n = successes.reshape(-1, *([1] * (lost.ndim - 1)))
+    gains = (lost - (1 - np.asarray(keep)) * n) / (np.asarray(keep) * most)
+    return np.array([np.log1p(-bet * gains).sum(axis=0) for _, bet in STAKES])
+
+
+def _reach(log_wealth: Array, error: float) -> npt.NDArray[np.bool_]:
+    """Whether the wealth of all stakes together is 1 / error or more; the first axis are the stakes."""
+    parts = np.log([part for part, _ in STAKES]).reshape(-1, *([1] * (log_wealth.ndim - 1)))
+    return np.asarray(special.logsumexp(log_wealth + parts, axis=0) >= -math.log(error) - _ROUNDING)
