@@ -219,6 +219,16 @@ def test_store_keeps_a_finished_run_until_the_next_finishes(path: Path, cell: st
     assert asked(path, "SELECT state FROM runs ORDER BY attempt") == [("replaced",)] * 3 + [("finished",)]
 
 
+def test_store_keeps_a_finished_run_beside_an_interrupted_family(path: Path) -> None:
+    run = named("r", 1)
+    with Store(path) as store:
+        store.put(records_of(run))
+        store.step(replace(run, subagents=(named("child", 1, parent_run_id="r"),)))
+    assert ids(path) == ["r"]
+    states = asked(path, "SELECT run_id, state FROM runs ORDER BY id")
+    assert states == [("r", "finished"), ("r", "replaced"), ("child", "replaced")]
+
+
 def test_store_replaces_an_interrupted_run_that_restarts(path: Path) -> None:
     run = named("r", 3)
     with Store(path) as store:

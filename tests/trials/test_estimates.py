@@ -123,6 +123,10 @@ def test_estimate_of_cost_needs_a_stated_maximum() -> None:
     assert [name for name in map(str, found.frame) if name.startswith("extra")] == []
 
 
+@example(-10.0, 1.0, 5.0, 5.0, 0, 0)  # the four ends: of a saving and of a cost, low and high
+@example(-10.0, 1.0, 5.0, 5.0, 100, 100)
+@example(5.0, 1.0, 5.0, 5.0, 0, 100)
+@example(5.0, 1.0, 5.0, 5.0, 100, 0)
 @example(1.0, 2.2250738585e-313, 0.0, 0.0, 0, 0)
 @example(-1.0, 2.2250738585072014e-308, 0.0, 0.0, 0, 0)
 @given(*[st.floats(-50, 50)] * 2, *[st.floats(0, 50)] * 2, st.integers(0, 100), st.integers(0, 100))
