@@ -59,6 +59,14 @@ def test_every_file_that_contributing_names_is_there() -> None:
     assert missing == []
 
 
+def test_every_constant_that_contributing_names_is_there() -> None:
+    names = set(re.findall(r"`([A-Z][A-Z_]{3,})`", TEXT)) - {"BOOLAB_ATLAS_CLONES"}  # a variable of the shell
+    sources = "\n".join(path.read_text(encoding="utf-8") for folder in ("boolab", "tests") for path in
+                        (ROOT / folder).rglob("*.py"))  # fmt: skip
+    assert len(names) > 10
+    assert [name for name in sorted(names) if not re.search(rf"^ *{name}\b.*=", sources, re.MULTILINE)] == []
+
+
 def test_a_column_is_a_line_of_its_table(monkeypatch: pytest.MonkeyPatch) -> None:
     run = run_of(bl.max_steps(2))
     column = Column("n_asked", "Int64", lambda row: len(row.step.response.tool_calls))
