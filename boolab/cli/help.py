@@ -32,22 +32,15 @@ Commands: TypeAlias = "argparse._SubParsersAction[Any]"  # noqa: SLF001 - it has
 
 
 class Command(NamedTuple):
-    """A subcommand.
+    """A subcommand."""
 
-    Attributes:
-        run: What it does; it returns the exit code. None for one that only has subcommands.
-        add: Adds its arguments to its parser.
-        text: What it does, in sentences that follow its summary.
-        more: What its help ends with: tables, examples.
-        arguments: Its positional arguments, as its usage shows them.
-        codes: What its exit codes mean, where that is not what they mean for every command: see `CODES`.
-    """
-
+    # what it does; it returns the exit code. None for one that only has subcommands
     run: Callable[[argparse.Namespace], int] | None
-    add: Callable[[argparse.ArgumentParser], None]
-    text: str
-    epilog: str
-    arguments: str = ""
+    add: Callable[[argparse.ArgumentParser], None]  # adds its arguments to its parser
+    text: str  # what it does, in sentences that follow its summary
+    epilog: str  # what its help ends with: tables, examples
+    arguments: str = ""  # its positional arguments, as its usage shows them
+    # what its exit codes mean, where that is not what they mean for every command: see `CODES`
     codes: Mapping[int, str] = {}
 
 

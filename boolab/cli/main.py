@@ -223,14 +223,6 @@ def usual_folders(formats: Collection[str] = ()) -> list[str]:
         return []
 
 
-def _import(args: argparse.Namespace) -> list[str]:
-    return ["whatif", args.out]
-
-
-def _whatif(args: argparse.Namespace) -> list[str]:
-    return ["report", *args.parser.words_without(*NOT_NEXT, "out"), "-o", "report.html"]
-
-
 def _on_logs(command: str) -> Step:
     def step(args: argparse.Namespace) -> list[str]:
         options = ["--format", args.format] if args.format else []
@@ -283,8 +275,8 @@ def _bench(args: argparse.Namespace) -> list[str]:
 
 
 _NEXT_STEPS: Final[Mapping[str, Step]] = {
-    "import": _import,
-    "whatif": _whatif,
+    "import": lambda args: ["whatif", args.out],
+    "whatif": lambda args: ["report", *args.parser.words_without(*NOT_NEXT, "out"), "-o", "report.html"],
     "report": _on_logs("audit"),
     "export": _export,
     "audit": _on_logs("whatif"),

@@ -27,7 +27,11 @@ MAX_CHARS: Final = 60  # of a fact about a sweep
 
 def _ls(args: Namespace) -> int:
     contents = overview(args.file)
-    print(json.dumps(_as_json(contents), indent=2) if args.json else _text(args.file, contents))
+    if args.json:
+        sweeps = [sweep._asdict() for sweep in contents.sweeps]
+        print(json.dumps({"schema": 1, **contents._asdict(), "sweeps": sweeps}, indent=2))
+    else:
+        print(_text(args.file, contents))
     return 0
 
 
@@ -115,10 +119,6 @@ def _sweep_line(sweep: SweepRow) -> str:
     times = f"begun {sweep.begun_at[:16].replace('T', ' ')} UTC"
     times += f", done {sweep.ended_at[:16].replace('T', ' ')}" if sweep.ended_at else ", not done"
     return f"sweep {sweep.sweep}: {sweep.finished:,} of {sweep.n_cells:,} cells finished, {times}"
-
-
-def _as_json(contents: Overview) -> dict[str, object]:
-    return {"schema": 1, **contents._asdict(), "sweeps": [sweep._asdict() for sweep in contents.sweeps]}
 
 
 def _plain(value: object) -> str:

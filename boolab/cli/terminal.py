@@ -51,7 +51,7 @@ class Sheet:
     def __init__(self, stream: TextIO, *, terminal: bool, columns: Callable[[], int] | None = None) -> None:
         self.stream = stream
         self.terminal = terminal
-        self._columns = columns or (_terminal_columns if stream.isatty() else lambda: WIDTH)
+        self._columns = columns or (lambda: shutil.get_terminal_size((WIDTH, 24)).columns if stream.isatty() else WIDTH)
         self._out: list[str] = []
         self._status = ""
         self._shown = False
@@ -174,7 +174,3 @@ def _head(word: str, room: int) -> str:
     while columns_of(head) > room and len(head) > 1:
         head = head[:-1]
     return head
-
-
-def _terminal_columns() -> int:
-    return shutil.get_terminal_size((WIDTH, 24)).columns

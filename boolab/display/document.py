@@ -60,27 +60,19 @@ class Heading(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table of texts.
+    """A table of texts."""
 
-    Attributes:
-        columns: The names of its columns; none for a table without a head.
-        rows: Its cells, the first of each row being its name; or a heading.
-        left: The columns that are aligned to the left; all others, which hold numbers, to the right. None: as the
-            notebook aligns them.
-        hints: What the first cell of each row shows under the pointer.
-        note: A sentence below it.
-        whole: The columns whose texts are never cut: in plain text what they have beyond a name's length is no reason
-            to leave a column out.
-        wide: Whether plain text has all columns, however long its lines are.
-    """
-
-    columns: Sequence[str]
-    rows: Sequence[Sequence[str] | Heading]
+    columns: Sequence[str]  # the names of its columns; none for a table without a head
+    rows: Sequence[Sequence[str] | Heading]  # its cells, the first of each row being its name; or a heading
+    # the columns that are aligned to the left; all others, which hold numbers, to the right. None: as the notebook
+    # aligns them
     left: Sequence[int] | None = None
-    hints: Sequence[str] = ()
-    note: str = ""
+    hints: Sequence[str] = ()  # what the first cell of each row shows under the pointer
+    note: str = ""  # a sentence below it
+    # the columns whose texts are never cut: in plain text what they have beyond a name's length is no reason to leave a
+    # column out
     whole: Sequence[int] = ()
-    wide: bool = False
+    wide: bool = False  # whether plain text has all columns, however long its lines are
 
     @property
     def width(self) -> int:
@@ -106,31 +98,18 @@ Paragraph: TypeAlias = str | Facts | Code | Strip | Table
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """The contents of a value, from top to bottom.
+    """The contents of a value, from top to bottom."""
 
-    Attributes:
-        title: What it is about, or the answer.
-        status: A word before the title: how it has ended.
-        subtitles: Sentences that belong to the title.
-        lead: What comes before the table.
-        table: The numbers.
-        paragraphs: What they show.
-        notes: What limits the answer.
-        fold: The name under which paragraphs and notes are folded, where they can be; empty: they are not.
-        footer: The last line: a source, or what to do next.
-        card: Whether it is a card: a value by itself, in boolab's own colours.
-    """
-
-    title: str = ""
-    status: Status | None = None
-    subtitles: Sequence[str] = ()
-    lead: Sequence[Paragraph] = ()
-    table: Table | None = None
-    paragraphs: Sequence[Paragraph] = ()
-    notes: Sequence[str] = ()
-    fold: str = ""
-    footer: str = ""
-    card: bool = False
+    title: str = ""  # what it is about, or the answer
+    status: Status | None = None  # a word before the title: how it has ended
+    subtitles: Sequence[str] = ()  # sentences that belong to the title
+    lead: Sequence[Paragraph] = ()  # what comes before the table
+    table: Table | None = None  # the numbers
+    paragraphs: Sequence[Paragraph] = ()  # what they show
+    notes: Sequence[str] = ()  # what limits the answer
+    fold: str = ""  # the name under which paragraphs and notes are folded, where they can be; empty: they are not
+    footer: str = ""  # the last line: a source, or what to do next
+    card: bool = False  # whether it is a card: a value by itself, in boolab's own colours
 
     def text(self) -> str:
         """As plain text, wrapped to the terminal."""

@@ -22,6 +22,11 @@ _LONG_WORD = re.compile(r"\S{501,}")
 _MIN_WIDTH = 40
 
 
+def joined(parts: Sequence[str], word: str = "and") -> str:
+    """A list as a sentence has it."""
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} {word} {parts[-1]}"
+
+
 def with_short_words(text: str) -> str:
     """A message in which no word has more than 500 characters: what a user gave may be a number of any length."""
     return _LONG_WORD.sub(lambda match: f"{match[0][:80]}… ({len(match[0]):,} in all)", text)

@@ -353,10 +353,6 @@ def _errors_at_least(steps: Iterable[Step]) -> int | None:
     return None if verdicts and set(verdicts) == {None} else verdicts.count(True)
 
 
-def _count_dropped(run: Run) -> int:
-    return sum(result is None for step in run.steps for result in step.results)
-
-
 def _branch(fact: str) -> Callable[[Run], Any]:
     """Where a run was branched off last: the other run's id, or the step; None if it was not."""
     return lambda run: next((event.payload[fact] for event in reversed(run.events) if event.kind == "branch"), None)
@@ -421,7 +417,7 @@ RUN_COLUMNS = [
     Column("n_steps", INT, lambda run: run.n_steps),
     Column("n_tool_calls", INT, lambda run: run.n_tool_calls),
     Column("n_errors", INT, lambda run: _errors(run.steps)),
-    Column("n_dropped", INT, _count_dropped),
+    Column("n_dropped", INT, lambda run: sum(result is None for step in run.steps for result in step.results)),
     Column("overshoot", INT, lambda run: run.stop.overshoot),
     Column("summary_calls", INT, lambda run: len(run.outside)),
     Column("summary_tokens", INT, _summary_tokens),

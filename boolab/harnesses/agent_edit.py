@@ -29,19 +29,12 @@ FIELDS: Final = (
 
 
 class AgentText(NamedTuple):
-    """One agent in a file.
+    """One agent in a file."""
 
-    Attributes:
-        data: Its front matter.
-        prompt: Its prompt, without the blank lines around it.
-        lines: The line of each key, from 1.
-        first: The line of the `---` that opens it, from 1.
-    """
-
-    data: Mapping[Any, Any]
-    prompt: str
-    lines: Mapping[str, int]
-    first: int
+    data: Mapping[Any, Any]  # its front matter
+    prompt: str  # its prompt, without the blank lines around it
+    lines: Mapping[str, int]  # the line of each key, from 1
+    first: int  # the line of the `---` that opens it, from 1
 
     def key_of(self, field: str, key: str | None = None) -> str | None:
         """The key of a field in the file, which may be an alias unless it must be `key`; None if it has none."""

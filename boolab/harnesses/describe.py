@@ -22,23 +22,14 @@ NOT_APPLICABLE: Final = "-"
 
 
 class Axis(NamedTuple):
-    """One axis of a policy.
+    """One axis of a policy."""
 
-    Attributes:
-        field: The path of the field of `Policy`, such as `cap.counts`.
-        group: Its heading.
-        name: Its name.
-        values: Its values in words.
-        matters: Whether it has an effect under a policy.
-        form: Formats a value that is not in `values`.
-    """
-
-    field: str
-    group: str
+    field: str  # the path of the field of `Policy`, such as `cap.counts`
+    group: str  # its heading
     name: str
-    values: Mapping[object, str]
-    matters: Callable[[Policy], bool]
-    form: Callable[[Any], str]
+    values: Mapping[object, str]  # its values in words
+    matters: Callable[[Policy], bool]  # whether it has an effect under a policy
+    form: Callable[[Any], str]  # formats a value that is not in `values`
 
     def of(self, policy: Policy) -> str:
         """The policy's value on this axis, in words."""
@@ -77,22 +68,6 @@ def _identity(identity: Identities) -> str:
     return RepeatStreak.of(identity).identities.replace(",", ", ")
 
 
-def _in_order(values: tuple[str, ...]) -> str:
-    return ", then ".join(value.replace("_", " ") for value in values) or "none"
-
-
-def _conditions(values: tuple[str, ...]) -> str:
-    return " and ".join(CONDITIONS.get(value, value) for value in values) or "never"
-
-
-def _pairs(values: tuple[tuple[str, str], ...]) -> str:
-    return "; ".join(f"{reason}: {word}" for reason, word in values) or "none"
-
-
-def _guards(guards: tuple[Guard, ...]) -> str:
-    return "; ".join(map(guard_words, guards)) or "none"
-
-
 def guard_words(guard: Guard) -> str:
     """What a guard detects and does, in words."""
     name = guard.detector.name
@@ -113,10 +88,6 @@ CONDITIONS: Final[Mapping[str, str]] = {
 """The conditions of a finish guard."""
 
 # --- The table --------------------------------------------------------------------------------------------------------
-
-
-def _always(_: Policy) -> bool:
-    return True
 
 
 def _has(setting: str) -> Callable[[Policy], bool]:
@@ -151,7 +122,7 @@ class _AxisWords(NamedTuple):
 
     name: str
     values: Mapping[object, str] = {}
-    matters: Callable[[Policy], bool] = _always
+    matters: Callable[[Policy], bool] = lambda _: True
     form: Callable[[Any], str] = _plain
 
 
@@ -177,7 +148,7 @@ _TABLE: Final[Mapping[str, _AxisWords]] = {
     "about.finish_guard": _AxisWords("finish guard"),
     "about.weakness": _AxisWords("weakness"),
     "about.source": _AxisWords("source"),
-    "order": _AxisWords("limits, by precedence", form=_in_order),
+    "order": _AxisWords("limits, by precedence", form=lambda names: ", then ".join(names).replace("_", " ") or "none"),
     "cap.max_steps": _AxisWords("default cap", {None: "none"}, _capped),
     "cap.kind": _AxisWords(
         "at the cap", {"hard": "the turn ends", "soft": "the model gets a message, and the turn continues"}, _capped
@@ -263,8 +234,12 @@ _TABLE: Final[Mapping[str, _AxisWords]] = {
     ),
     "detectors.doom_loop": _AxisWords("doom-loop threshold", {None: "off"}, _has("doom_loop")),
     "detectors.identity": _AxisWords("equal calls: which", {}, _has("doom_loop"), _identity),
-    "detectors.guards": _AxisWords("what else is watched", form=_guards),
-    "finish.conditions": _AxisWords("a response ends the turn if", form=_conditions),
+    "detectors.guards": _AxisWords(
+        "what else is watched", form=lambda guards: "; ".join(map(guard_words, guards)) or "none"
+    ),
+    "finish.conditions": _AxisWords(
+        "a response ends the turn if", form=lambda values: " and ".join(map(CONDITIONS.__getitem__, values)) or "never"
+    ),
     "finish.tools": _AxisWords("tools that end the turn", form=_names),
     "finish.batch": _AxisWords(
         "calls beside such a tool",
@@ -357,7 +332,9 @@ _TABLE: Final[Mapping[str, _AxisWords]] = {
     "execution.broken_retries": _AxisWords(
         "a response that broke off is requested again", {0: "never"}, form=lambda n: f"{n} times in a row"
     ),
-    "about.own_words": _AxisWords("its own words for an end", form=_pairs),
+    "about.own_words": _AxisWords(
+        "its own words for an end", form=lambda pairs: "; ".join(map(": ".join, pairs)) or "none"
+    ),
     "inputs.queued": _AxisWords(
         "those that arrive during a turn",
         {

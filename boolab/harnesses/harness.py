@@ -23,21 +23,15 @@ class Native(NamedTuple):
     """A limit as a harness names it.
 
     How it is counted and where it is evaluated is in the harness's preset.
-
-    Attributes:
-        axis: The axis of boolab that it is; or `messages`, `working` or `rollout_tokens`, which boolab has no axis for.
-        unit: What it counts, in words; empty for those of the axis.
-        factor: How many of the axis's own units (tokens, dollars, seconds) one of its units is.
-        scope: Whether it holds for a turn or for the whole run; `auto` is as the harness's other limits.
-        policy: The preset that counts it, where it is not that of the harness.
-        weights: Of Codex's budget: what a token of output, and one of input that is not cached, counts.
     """
 
+    # the axis of boolab that it is; or `messages`, `working` or `rollout_tokens`, which boolab has no axis for
     axis: str
-    unit: str = ""
-    factor: float = 1
-    scope: Scope = "auto"
-    policy: str = ""
+    unit: str = ""  # what it counts, in words; empty for those of the axis
+    factor: float = 1  # how many of the axis's own units (tokens, dollars, seconds) one of its units is
+    scope: Scope = "auto"  # whether it holds for a turn or for the whole run; `auto` is as the harness's other limits
+    policy: str = ""  # the preset that counts it, where it is not that of the harness
+    # of Codex's budget: what a token of output, and one of input that is not cached, counts
     weights: tuple[float, float] = (1.0, 1.0)
 
 
@@ -45,77 +39,47 @@ STEPS: Final = Native("max_steps")
 
 
 class ConfigLimit(NamedTuple):
-    """A limit in a configuration file.
+    """A limit in a configuration file."""
 
-    Attributes:
-        name: Its name there.
-        value: Its value there: any JSON. What is no number above 0 is no limit.
-        agent: The agent that it is for; None for every run that no other run started.
-        weights: See `Native`.
-    """
-
-    name: str
-    value: object
-    agent: str | None = None
-    weights: tuple[float, float] = (1.0, 1.0)
+    name: str  # its name there
+    value: object  # its value there: any JSON. What is no number above 0 is no limit
+    agent: str | None = None  # the agent that it is for; None for every run that no other run started
+    weights: tuple[float, float] = (1.0, 1.0)  # see `Native`
 
 
 class ConfigFile(NamedTuple):
-    """A configuration file of a harness.
+    """A configuration file of a harness."""
 
-    Attributes:
-        paths: Where it is in a project, first to last; none if it is read only where it is named.
-        suffix: Its format: ".json" (with comments, too), ".toml" or ".yaml".
-        source: The source of the runs that its limits are for.
-        limits: The limits in its content.
-        has_hook: Whether it has the hooks of Claude Code, among which may be boolab's.
-    """
-
-    paths: tuple[str, ...]
-    suffix: str
-    source: str
-    limits: Callable[[Mapping[str, Any]], Iterator[ConfigLimit]]
-    has_hook: bool = False
+    paths: tuple[str, ...]  # where it is in a project, first to last; none if it is read only where it is named
+    suffix: str  # its format: ".json" (with comments, too), ".toml" or ".yaml"
+    source: str  # the source of the runs that its limits are for
+    limits: Callable[[Mapping[str, Any]], Iterator[ConfigLimit]]  # the limits in its content
+    has_hook: bool = False  # whether it has the hooks of Claude Code, among which may be boolab's
 
 
 class AgentFiles(NamedTuple):
-    """A folder of agent files: Markdown with front matter.
+    """A folder of agent files: Markdown with front matter."""
 
-    Attributes:
-        folder: Where it is in a project.
-        source: The source of the runs that the limits are for.
-        keys: The keys in the front matter that are limits.
-    """
-
-    folder: str
-    source: str
-    keys: tuple[str, ...]
+    folder: str  # where it is in a project
+    source: str  # the source of the runs that the limits are for
+    keys: tuple[str, ...]  # the keys in the front matter that are limits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Harness:
-    """A harness.
+    """A harness."""
 
-    Attributes:
-        presets: Its policies.
-        sources: The sources of its logs, each with the preset that counts their limits; "" for none.
-        limits: Its own names of limits, by preset; by source where no preset counts them. The first name of a limit is
-            that of the limit in a log.
-        agent_files: Its folders of agent files.
-        config_files: Its configuration files.
-        default_agent: The agent of a run whose log names none.
-        target: How limits are exported to it; None if they are not.
-        adapter: The module of `boolab.integrations` for it.
-    """
-
-    presets: tuple[Policy, ...] = ()
+    presets: tuple[Policy, ...] = ()  # its policies
+    # the sources of its logs, each with the preset that counts their limits; "" for none
     sources: Mapping[str, str] = field(default_factory=dict)
+    # its own names of limits, by preset; by source where no preset counts them. The first name of a limit is that of
+    # the limit in a log
     limits: Mapping[str, Mapping[str, Native]] = field(default_factory=dict)
-    agent_files: tuple[AgentFiles, ...] = ()
-    config_files: tuple[ConfigFile, ...] = ()
-    default_agent: str = ""
-    target: Target | None = None
-    adapter: str = ""
+    agent_files: tuple[AgentFiles, ...] = ()  # its folders of agent files
+    config_files: tuple[ConfigFile, ...] = ()  # its configuration files
+    default_agent: str = ""  # the agent of a run whose log names none
+    target: Target | None = None  # how limits are exported to it; None if they are not
+    adapter: str = ""  # the module of `boolab.integrations` for it
 
 
 def number_of(value: object) -> object:

@@ -12,19 +12,12 @@ if TYPE_CHECKING:
 
 
 class HarnessNames(NamedTuple):
-    """The names that lead to a harness.
-
-    Attributes:
-        presets: Its presets.
-        sources: The sources of its logs.
-        target: The name of its export target; "" for none.
-        provider: The provider of the models of all its runs, as the price table has it; "" if that is unknown.
-    """
+    """The names that lead to a harness."""
 
     presets: tuple[str, ...] = ()
-    sources: tuple[str, ...] = ()
-    target: str = ""
-    provider: str = ""
+    sources: tuple[str, ...] = ()  # the sources of its logs
+    target: str = ""  # the name of its export target; "" for none
+    provider: str = ""  # the provider of the models of all its runs, as the price table has it; "" if that is unknown
 
 
 HARNESSES: Final[Mapping[str, HarnessNames]] = {

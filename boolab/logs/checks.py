@@ -85,7 +85,7 @@ class Totals:
         inconsistencies = []
         for entry in self._stated.values():
             lower, exact = (entry.read, True) if entry.read is not None else _counted(entry.name, steps)
-            slack = _slack(entry) if entry.name == "cost" else 0
+            slack = max(_COST_MICRO, _COST_SHARE * entry.most) if entry.name == "cost" else 0
             if lower > entry.most + slack or (exact and lower < entry.least - slack):
                 stated = entry.most if lower > entry.most else entry.least
                 text = f"{entry.place} states {_figure(entry.name, stated)}; {_read(entry.name, lower)}"
@@ -102,7 +102,8 @@ def implausible(run_id: str, source: str, steps: Sequence[Step]) -> list[Inconsi
         text = f"{nameless:,} of {count(len(names), 'call')} {'has' if nameless == 1 else 'have'} no name"
         inconsistencies.append(Inconsistency(run_id, text, len(names), nameless))
     usages = [step.response.usage for step in steps] if source in _CONVERTED else []
-    repeated = sum(_is_repeated(*pair) for pair in pairwise(usages)) if usages else 0
+    known = (usage.input_tokens and usage.output_tokens and usage == before for before, usage in pairwise(usages))
+    repeated = sum(map(bool, known))
     if repeated >= max(MIN_REPEATED, MIN_REPEATED_SHARE * len(usages)):
         text = (
             f"{repeated:,} of {count(len(usages), 'step')} have exactly the tokens of the step before: the log may "
@@ -169,14 +170,6 @@ def _part(name: str, usage: Usage) -> int | None:
         return None if input_tokens is None or output_tokens is None else input_tokens + output_tokens
     part: int | None = getattr(usage, name)
     return part
-
-
-def _is_repeated(previous: Usage, usage: Usage) -> bool:
-    return bool(usage.input_tokens) and bool(usage.output_tokens) and usage == previous
-
-
-def _slack(stated: _Stated) -> float:
-    return max(_COST_MICRO, _COST_SHARE * stated.most)
 
 
 def _figure(name: str, figure: int) -> str:

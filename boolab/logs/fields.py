@@ -80,29 +80,20 @@ Follow: TypeAlias = Callable[[Path, Damage], "LineLog"]
 """Given a file, and what records the damage in it, a log without any lines yet."""
 
 
-def _never() -> None:
-    return None
-
-
 @dataclass(frozen=True, slots=True)
 class LineLog:
     """The lines of one log so far, as it grows.
 
     A reader of JSON Lines may have a function `follow(path, damage)` that returns one. Its `read` uses the same
     function, so that a log that was followed gives the same runs as one that is read when it is complete.
-
-    Attributes:
-        damage: What could not be read. Who reads the lines sets its `line` and its `truncated`.
-        take: Called with the number and the value of each line, in order.
-        runs: The runs by the lines so far. It may be called after any line, and changes nothing.
-        again: Called when all lines so far are taken: a log that has to be given all of them once more, because the
-            last ones changed what the first ones mean; None if it does not.
     """
 
-    damage: Damage
-    take: Callable[[int, Any], object]
-    runs: Callable[[], list[Run]]
-    again: Restart = _never
+    damage: Damage  # what could not be read. Who reads the lines sets its `line` and its `truncated`
+    take: Callable[[int, Any], object]  # called with the number and the value of each line, in order
+    runs: Callable[[], list[Run]]  # the runs by the lines so far. It may be called after any line, and changes nothing
+    # called when all lines so far are taken: a log that has to be given all of them once more, because the last ones
+    # changed what the first ones mean; None if it does not
+    again: Restart = lambda: None
 
 
 def follow_of(reader: object) -> Follow | None:

@@ -27,15 +27,10 @@ _SEPARATOR: Final = "\x1f"
 
 
 class Fingerprint(NamedTuple):
-    """The fingerprint of a conversation up to a response.
+    """The fingerprint of a conversation up to a response."""
 
-    Attributes:
-        print: 20 hexadecimal digits.
-        steps: How many responses are in it, those in the prompt included.
-    """
-
-    print: str
-    steps: int
+    print: str  # 20 hexadecimal digits
+    steps: int  # how many responses are in it, those in the prompt included
 
 
 def fingerprint(run: Run, step: int | None = None) -> Fingerprint:

@@ -241,7 +241,7 @@ class _TableRun:
             builder.add_message("user", task, opens_turn=True)
         turn: int | None = None
         for rows in self._steps():
-            number: int | None = self._one(rows, "turn", self._turn_number, "a step")
+            number: int | None = self._one(rows, "turn", lambda _, row, name: self._whole_number(row, name), "a step")
             if number is not None and turn is not None and number != turn:
                 if number < turn:
                     raise self._refused(rows[0], "turn", f"{turn} or more, as the step before it has {turn}")
@@ -265,7 +265,7 @@ class _TableRun:
         """The rows of each step, in the order of the steps."""
         if "step" not in self.columns:
             return [[row] for row in self.rows]
-        numbered = [(self._step_number(row), row) for row in self.rows]
+        numbered = [(self._whole_number(row, "step"), row) for row in self.rows]
         groups = [(number, [row for _, row in rows]) for number, rows in groupby(numbered, key=lambda pair: pair[0])]
         groups.sort(key=lambda pair: pair[0])
         for (number, rows), (following, later) in pairwise(groups):
@@ -280,12 +280,6 @@ class _TableRun:
         if lacking:
             self.gaps.append(f"run {self.run_id!r} lacks {count(lacking, 'step')} up to step {last}")
         return [rows for _, rows in groups]
-
-    def _step_number(self, row: Row) -> int:
-        return self._whole_number(row, "step")
-
-    def _turn_number(self, _: Cell, row: Row, name: str) -> int:
-        return self._whole_number(row, name)
 
     def _whole_number(self, row: Row, name: str) -> int:
         number = self._number(row[name], row, name)

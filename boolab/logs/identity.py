@@ -41,29 +41,17 @@ def is_unique(name: str) -> bool:
 
 
 class Marks(NamedTuple):
-    """Digests of a run, with one entry for each step; 0 for an id that it does not have, -1 for an unknown time.
+    """Digests of a run, with one entry for each step; 0 for an id that it does not have, -1 for an unknown time."""
 
-    Attributes:
-        ids: Of the ids that no other response has: its own, or those of its calls.
-        names: Of other ids of the response.
-        contents: Of the text and the calls.
-        starts: When it was requested, in milliseconds since 1970.
-        ends: When it was complete.
-        figures: Of all that facts keep of the steps: usage, times and numbers of calls.
-        prompt: Of the messages before the first step.
-        texts: Of all texts, where the steps have neither ids nor times; else 0.
-        began: When the run began.
-    """
-
-    ids: array[int]
-    names: array[int]
-    contents: array[int]
-    starts: array[int]
-    ends: array[int]
-    figures: int
-    prompt: int
-    texts: int
-    began: int
+    ids: array[int]  # of the ids that no other response has: its own, or those of its calls
+    names: array[int]  # of other ids of the response
+    contents: array[int]  # of the text and the calls
+    starts: array[int]  # when it was requested, in milliseconds since 1970
+    ends: array[int]  # when it was complete
+    figures: int  # of all that facts keep of the steps: usage, times and numbers of calls
+    prompt: int  # of the messages before the first step
+    texts: int  # of all texts, where the steps have neither ids nor times; else 0
+    began: int  # when the run began
 
     def began_with(self, other: Marks) -> bool | None:
         """Whether two runs began at the same time; None where it is not known."""

@@ -28,23 +28,14 @@ MAX_CHARS: Final = 500
 
 
 class LimitAnswer(NamedTuple):
-    """What such an answer shows.
+    """What such an answer shows."""
 
-    Attributes:
-        reason: The stop reason.
-        rule: The framework's name of the limit.
-        threshold: The limit; None if the text does not name it.
-        value: What was counted.
-        limits: The limit by counter, where it is one on all calls.
-        requested: Whether the model was asked for this response.
-    """
-
-    reason: StopReason
-    rule: str
-    threshold: int | None
-    value: int | None
-    limits: dict[str, int]
-    requested: bool
+    reason: StopReason  # the stop reason
+    rule: str  # the framework's name of the limit
+    threshold: int | None  # the limit; None if the text does not name it
+    value: int | None  # what was counted
+    limits: dict[str, int]  # the limit by counter, where it is one on all calls
+    requested: bool  # whether the model was asked for this response
 
     def stop(self, make: Callable[[StopReason, str, int | None, int | None], Stop]) -> Stop:
         """The stop, by the `stop` of a builder."""

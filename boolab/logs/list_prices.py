@@ -27,17 +27,11 @@ _MAX_NAMES: Final = 3  # models in a note
 
 
 class Prices(NamedTuple):
-    """Runs with costs.
-
-    Attributes:
-        runs: The runs.
-        n_priced: How many steps have a cost from the price table.
-        unpriced: The steps with tokens whose model has no known price, by model.
-    """
+    """Runs with costs."""
 
     runs: list[Run]
-    n_priced: int
-    unpriced: Mapping[str, int]
+    n_priced: int  # how many steps have a cost from the price table
+    unpriced: Mapping[str, int]  # the steps with tokens whose model has no known price, by model
 
 
 def priced(runs: Runs) -> list[Run]:

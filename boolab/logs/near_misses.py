@@ -19,25 +19,14 @@ from boolab.logs.fields import Head
 
 
 class NearMiss(NamedTuple):
-    """A kind of file that is no log that can be read.
+    """A kind of file that is no log that can be read."""
 
-    Attributes:
-        harness: Whose it is, as `boolab doctor` calls it; empty if it is of no harness.
-        why: Why it is not read, and what to do.
-        names: Globs of its name, or of the end of its path where they have a `/`, in lower case.
-        looks: Whether a file is one by one of its first values; None if its name decides.
-        places: Globs of where its harness keeps it on a machine, for `boolab doctor`.
-    """
-
-    harness: str
-    why: str
-    names: tuple[str, ...] = ()
+    harness: str  # whose it is, as `boolab doctor` calls it; empty if it is of no harness
+    why: str  # why it is not read, and what to do
+    names: tuple[str, ...] = ()  # globs of its name, or of the end of its path where they have a `/`, in lower case
+    # whether a file is one by one of its first values; None if its name decides
     looks: Callable[[Mapping[str, Any]], bool] | None = None
-    places: tuple[str, ...] = ()
-
-
-def _is_copilot(line: Mapping[str, Any]) -> bool:
-    return line.get("type") == "session.start" and "copilotVersion" in mapping(line.get("data"))
+    places: tuple[str, ...] = ()  # globs of where its harness keeps it on a machine, for `boolab doctor`
 
 
 def _is_droid(line: Mapping[str, Any]) -> bool:
@@ -48,10 +37,6 @@ def _is_droid(line: Mapping[str, Any]) -> bool:
 def _is_gemini_stream(line: Mapping[str, Any]) -> bool:
     begins = line.get("type") == "init" and {"session_id", "model"} <= line.keys()
     return begins or (line.get("type") == "tool_use" and {"tool_name", "tool_id"} <= line.keys())
-
-
-def _is_qwen(line: Mapping[str, Any]) -> bool:
-    return "sessionId" in line and isinstance(mapping(line.get("message")).get("parts"), list)
 
 
 def _is_langchain(line: Mapping[str, Any]) -> bool:
@@ -84,7 +69,7 @@ TABLE: Final = (
         "copilot",
         "a session of GitHub Copilot CLI, which is not read",
         names=(".copilot/session-state/*/events.jsonl", "session-state/*/events.jsonl"),
-        looks=_is_copilot,
+        looks=lambda line: line.get("type") == "session.start" and "copilotVersion" in mapping(line.get("data")),
         places=("~/.copilot/session-state/*/events.jsonl",),
     ),
     NearMiss(
@@ -134,7 +119,7 @@ TABLE: Final = (
         "qwen",
         "a session of Qwen Code, which is not read",
         names=(".qwen/projects/*/chats/*.jsonl",),
-        looks=_is_qwen,
+        looks=lambda line: "sessionId" in line and isinstance(mapping(line.get("message")).get("parts"), list),
         places=("~/.qwen/projects/*/chats/*.jsonl",),
     ),
     NearMiss("", "a recording of a terminal, which has no calls", names=("*.cast",)),

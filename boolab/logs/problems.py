@@ -10,15 +10,10 @@ from boolab.logs.load import FileRow
 
 
 class Problems(NamedTuple):
-    """What is wrong with logs.
+    """What is wrong with logs."""
 
-    Attributes:
-        skipped: The files that were not read.
-        warnings: What could not be read in files that were, with path and line.
-    """
-
-    skipped: tuple[FileRow, ...]
-    warnings: tuple[str, ...]
+    skipped: tuple[FileRow, ...]  # the files that were not read
+    warnings: tuple[str, ...]  # what could not be read in files that were, with path and line
 
     def __str__(self) -> str:
         """How many there are; empty if there are none."""

@@ -130,10 +130,6 @@ def _suffix(path: Path) -> str:
     return PACKED if path.name.endswith(PACKED) else path.suffix
 
 
-def _write_lines(runs: Iterable[Run], file: BinaryIO) -> None:
-    file.writelines(_lines(runs))
-
-
 def _lines(runs: Iterable[Run]) -> Iterator[bytes]:
     return (dumps(trajectory(run)) + b"\n" for run in each_with_subagents(runs))
 
@@ -224,7 +220,7 @@ def _groups(runs: Iterable[Run]) -> Iterator[list[tuple[Run, Records]]]:
 
 
 _WRITERS: Final[Mapping[str, Callable[[Iterable[Run], BinaryIO], None]]] = {
-    ".jsonl": _write_lines,
+    ".jsonl": lambda runs, file: file.writelines(_lines(runs)),
     PACKED: _write_packed_lines,
     ".parquet": _write_table,
 }

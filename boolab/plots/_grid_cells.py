@@ -40,37 +40,21 @@ class CellMeasure(NamedTuple):
 
 
 class Square(NamedTuple):
-    """The cells of two axes, by row and column.
+    """The cells of two axes, by row and column."""
 
-    Attributes:
-        rows: The rows of the aggregate that are drawn, one for each setting.
-        value: The column that they show.
-        keep: The share of successes that is to be kept; None for no such share.
-        measure: What they show.
-        across: The values of the axis to the right, in order, off last.
-        up: Those of the axis upwards.
-        cells: The measure's values; NaN where there is none.
-        good: 1 where enough is kept on record; None without `keep`.
-        marked: The row of the recommended setting.
-        words: What the kept ones are called.
-        title: What it shows.
-        notes: What it is drawn from, and what is missing.
-        empty: Why there is nothing to draw, or nothing.
-    """
-
-    rows: pd.DataFrame
-    value: str
-    keep: float | None
-    measure: CellMeasure
-    across: list[Any]
-    up_values: list[Any]
-    cells: Any
-    good: Any
-    marked_row: Mapping[str, Any] | None
-    words: SuccessWords
-    title: str
-    notes: tuple[str, ...]
-    empty: str
+    rows: pd.DataFrame  # the rows of the aggregate that are drawn, one for each setting
+    value: str  # the column that they show
+    keep: float | None  # the share of successes that is to be kept; None for no such share
+    measure: CellMeasure  # what they show
+    across: list[Any]  # the values of the axis to the right, in order, off last
+    up_values: list[Any]  # those of the axis upwards
+    cells: Any  # the measure's values; NaN where there is none
+    good: Any  # 1 where enough is kept on record; None without `keep`
+    marked_row: Mapping[str, Any] | None  # the row of the recommended setting
+    words: SuccessWords  # what the kept ones are called
+    title: str  # what it shows
+    notes: tuple[str, ...]  # what it is drawn from, and what is missing
+    empty: str  # why there is nothing to draw, or nothing
 
     @property
     def limits(self) -> tuple[float, float]:

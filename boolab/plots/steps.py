@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
@@ -64,7 +64,8 @@ def bins_of(numbers: pd.Series[int], room: float, groups: pd.Series[Any] | None 
     usual = int(grouped.quantile(_USUAL, interpolation="lower").max())
     tail = high > max_bins and usual * _LONG < high
     last = usual if tail else high
-    width = next(width for width in _round_numbers() if width * (max_bins - 1) >= last)
+    round_numbers = (digit * 10**power for power in itertools.count() for digit in (1, 2, 5))
+    width = next(width for width in round_numbers if width * (max_bins - 1) >= last)
     start = [-0.5] * (low == 0)
     edges = [*start, *(0.5 + width * k for k in range(math.ceil(last / width) + 1))]
     hint = f"bins of {width}" if width > 1 else ""
@@ -72,11 +73,6 @@ def bins_of(numbers: pd.Series[int], room: float, groups: pd.Series[Any] | None 
         return Bins(edges, edges, hint)
     rest = int(edges[-1] + 0.5)
     return Bins([*edges, high + 0.5], [*edges, edges[-1] + width], hint, rest)
-
-
-def _round_numbers() -> Iterator[int]:
-    for power in itertools.count():
-        yield from (10**power, 2 * 10**power, 5 * 10**power)
 
 
 def label_bins(ax: Axes, bins: Bins) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from boolab.core.endings import finished_unexecuted
 from boolab.core.text import clean, count, shorten
-from boolab.core.types import REDACTED, Step
+from boolab.core.types import REDACTED
 from boolab.display.numbers import runs_in_words
 from boolab.frames.runs import turns_of
 from boolab.logs.load import FileRow
@@ -211,13 +211,9 @@ _Lacks = Sequence[tuple[str, Callable[[Any], bool], str]]
 """Of each field its name, whether a record lacks it, and what follows from that."""
 
 
-def _no_tokens(step: Step) -> bool:
-    return step.response.usage.input_tokens is None or step.response.usage.output_tokens is None
-
-
 _FAILED: Final = "whether the call failed"
 _OF_STEPS: Final[_Lacks] = (
-    ("tokens", _no_tokens, ""),
+    ("tokens", lambda step: None in (step.response.usage.input_tokens, step.response.usage.output_tokens), ""),
     ("cost", lambda step: step.response.usage.cost is None, ""),
     ("times", lambda step: step.start_ms is None, ""),
 )

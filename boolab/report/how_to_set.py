@@ -17,18 +17,12 @@ from boolab.stats.trade import BETTER_OFF
 
 
 class HowToSet(NamedTuple):
-    """How the recommended setting of a group of runs is set.
+    """How the recommended setting of a group of runs is set."""
 
-    Attributes:
-        group: The name of the group; "" where there is one only.
-        limits: The limits.
-        target: The export target that is the harness of the logs; None if they do not name one.
-        poor: Whether the trade is poor: it may lose a larger share of the successes than it saves of the work.
-    """
-
-    group: str
+    group: str  # the name of the group; "" where there is one only
     limits: Limits
-    target: str | None
+    target: str | None  # the export target that is the harness of the logs; None if they do not name one
+    # whether the trade is poor: it may lose a larger share of the successes than it saves of the work
     poor: bool = False
 
     @property

@@ -9,39 +9,23 @@ from boolab.display.html import environment
 
 
 class PageCell(NamedTuple):
-    """A cell of a table.
-
-    Attributes:
-        text: Its text.
-        to: The name on the page that it links to; empty for none.
-        code: Whether it is set as code.
-        small: A second line in small type; None for nothing.
-    """
+    """A cell of a table."""
 
     text: str
-    to: str = ""
-    code: bool = False
-    small: str | None = None
+    to: str = ""  # the name on the page that it links to; empty for none
+    code: bool = False  # whether it is set as code
+    small: str | None = None  # a second line in small type; None for nothing
 
 
 class PageTable(NamedTuple):
-    """A table.
+    """A table."""
 
-    Attributes:
-        head: The names of its columns.
-        rows: Its cells.
-        numbers: The columns that are aligned to the right.
-        look: Its class.
-        looks: The class of each row; empty for none.
-        note: A sentence below it; empty for none.
-    """
-
-    head: Sequence[str]
-    rows: Sequence[Sequence[str | PageCell]]
-    numbers: Collection[int] = ()
-    look: str = ""
-    looks: Sequence[str] = ()
-    note: str = ""
+    head: Sequence[str]  # the names of its columns
+    rows: Sequence[Sequence[str | PageCell]]  # its cells
+    numbers: Collection[int] = ()  # the columns that are aligned to the right
+    look: str = ""  # its class
+    looks: Sequence[str] = ()  # the class of each row; empty for none
+    note: str = ""  # a sentence below it; empty for none
 
 
 def rendered(template: str, **data: object) -> str:

@@ -16,7 +16,7 @@ from boolab.live.audits.audit import audit_files
 from boolab.live.audits.wording import figure
 from boolab.report.html import PageCell, PageTable
 from boolab.report.limit_rows import LimitRow
-from boolab.report.study import UNITS, CountedUnits, Cut, Study
+from boolab.report.study import UNITS, Cut, Study
 from boolab.report.text import measures, saved_cells
 
 _MARKS: Final = {"recommended": "recommended", "tightest": "tightest that loses none", "": ""}
@@ -38,11 +38,6 @@ class GroupRows(NamedTuple):
     key: str
     rows: list[LimitRow]
     cuts: Mapping[Any, list[Cut]]
-
-
-def kept_head(unit_kind: CountedUnits) -> str:
-    """What is kept, as the head of a column."""
-    return "ended by themselves" if unit_kind.proxy else "successes"
 
 
 class LimitTables:
@@ -80,7 +75,8 @@ class LimitTables:
         study, rows, unit_kind = self._study, group.rows, self._study.counted_in(group.key)
         columns = measures(study, rows)
         undecided = any(row.undecided for row in rows)
-        head = [LIMITS[axis].unit, f"{kept_head(unit_kind)}: kept", "stopped", f"all {unit_kind.noun}s stopped",
+        kept = f"{'ended by themselves' if unit_kind.proxy else 'successes'}: kept"
+        head = [LIMITS[axis].unit, kept, "stopped", f"all {unit_kind.noun}s stopped",
                 *(["not decided"] if undecided else []), *(f"{UNITS[name]} saved" for name in columns), ""]  # fmt: skip
         cells: list[list[str | PageCell]] = []
         for row, saves in zip(rows, saved_cells(columns, rows), strict=True):

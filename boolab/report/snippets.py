@@ -18,21 +18,13 @@ MIN_RANGE: Final = 3  # fewer values are written one by one
 
 
 class Sources(NamedTuple):
-    """What was read.
+    """What was read."""
 
-    Attributes:
-        logs: Files, folders, globs.
-        format: The name of their format, if it was not detected.
-        since: Only files changed since then: as it was typed, and the time.
-        limit: At most this many logs, the newest first.
-        program: What to type for boolab where the page is made.
-    """
-
-    logs: Sequence[str] = ()
-    format: str | None = None
-    since: tuple[str, datetime] | None = None
-    limit: int | None = None
-    program: str = "boolab"
+    logs: Sequence[str] = ()  # Files, folders, globs
+    format: str | None = None  # the name of their format, if it was not detected
+    since: tuple[str, datetime] | None = None  # only files changed since then: as it was typed, and the time
+    limit: int | None = None  # at most this many logs, the newest first
+    program: str = "boolab"  # what to type for boolab where the page is made
 
 
 NOTHING_READ: Final = Sources()

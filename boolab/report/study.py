@@ -57,15 +57,10 @@ class Maker(NamedTuple):
 
 
 class CountedUnits(NamedTuple):
-    """What the successes of a group are, and what is counted.
+    """What the successes of a group are, and what is counted."""
 
-    Attributes:
-        proxy: Whether a proxy stands in for success, as no run of the group has a label.
-        noun: What a unit is called.
-    """
-
-    proxy: bool
-    noun: Literal["run", "turn"]
+    proxy: bool  # whether a proxy stands in for success, as no run of the group has a label
+    noun: Literal["run", "turn"]  # what a unit is called
 
     def successes(self, n: int) -> str:
         """What so many successes are called."""
@@ -92,27 +87,16 @@ class Cut(NamedTuple):
 
 @dataclass(frozen=True)
 class Study:
-    """The data, the question, and the results.
+    """The data, the question, and the results."""
 
-    Attributes:
-        question: What was asked.
-        reading: The files.
-        runs: Their runs.
-        homes: The file of each run.
-        by_label: Of each run, whether the successes of its group are labels, not the proxy.
-        units: What is counted.
-        found: The recommendation.
-        margins: By axis, the sums of each of its values, the others off.
-    """
-
-    question: Question
-    reading: Reading
-    runs: list[Run]
-    homes: list[str]
-    by_label: Sequence[bool]
-    units: list[Unit]
-    found: Recommendation
-    margins: Mapping[str, pd.DataFrame] = field(repr=False)
+    question: Question  # what was asked
+    reading: Reading  # the files
+    runs: list[Run]  # their runs
+    homes: list[str]  # the file of each run
+    by_label: Sequence[bool]  # of each run, whether the successes of its group are labels, not the proxy
+    units: list[Unit]  # what is counted
+    found: Recommendation  # the recommendation
+    margins: Mapping[str, pd.DataFrame] = field(repr=False)  # by axis, the sums of each of its values, the others off
 
     @property
     def success_by(self) -> str:
@@ -402,7 +386,8 @@ def study_of_runs(runs: list[Run], question: Question, reading: Reading, *, prog
     homes = [row.path for row in reading.files for _ in range(row.runs)]
     scopes = scopes_of([run.source for run in runs], question.scope)
     if not question.by and not question.pooled:  # a limit is for one agent, and for one kind of task
-        question = replace(question, by=(*_makers_apart(runs), *_sets_apart(runs)))
+        sets = (SET,) if len({run.settings.get(SET) for run in runs}) > 1 else ()  # tasks differ in what a cap loses
+        question = replace(question, by=(*_makers_apart(runs), *sets))
     if len(set(scopes)) == 1:
         question = replace(question, scope="run" if scopes[0] == "run" else "turn")
     elif "source" not in question.by:  # two meanings of a limit are never mixed
@@ -438,11 +423,6 @@ def _makers_apart(runs: Sequence[Run]) -> tuple[str, ...]:
     if len(makers) < 2:  # noqa: PLR2004 - one agent
         return ()
     return ("agent",) if len(agents) == len(makers) else ("source", "agent") if len(agents) > 1 else ("source",)
-
-
-def _sets_apart(runs: Sequence[Run]) -> tuple[str, ...]:
-    """The column that keeps several data sets apart, where runs name theirs: tasks differ in what a cap loses."""
-    return (SET,) if len({run.settings.get(SET) for run in runs}) > 1 else ()
 
 
 def _advice(runs: list[Run], question: Question) -> Recommendation:

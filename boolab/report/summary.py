@@ -21,34 +21,21 @@ MAX_ROWS: Final = 20
 
 
 class SummaryRow(NamedTuple):
-    """A row of the table: the recommendation to a group, or one of its limits by itself.
+    """A row of the table: the recommendation to a group, or one of its limits by itself."""
 
-    Attributes:
-        key: Which group it is: see `boolab.report.study.key_of`; "" if there is one only.
-        name: The agent, or the group; of a limit by itself, that limit.
-        limits: By axis, the value that is recommended; None is off.
-        runs: The number of runs, or of turns where each is limited by itself.
-        successes: How many successes are on record, or runs that ended by themselves.
-        kept: At least and at most so many of them are kept.
-        saved: What is saved, and of how much, in the unit of the study; None if that is not on record.
-        trade: What is saved for what may be lost; None where nothing is recommended.
-        lacks: Why nothing is recommended; "" if something is.
-        recommended: Whether it is the recommendation, and not a limit by itself.
-        names: The group's values of the columns that keep groups apart.
-        data: The data set of its runs, or the format of their logs; "" if it is in the name, or there are several.
-    """
-
-    key: str
-    name: str
-    limits: Mapping[str, Any]
-    runs: int
-    successes: int
-    kept: tuple[int, int]
+    key: str  # which group it is: see `boolab.report.study.key_of`; "" if there is one only
+    name: str  # the agent, or the group; of a limit by itself, that limit
+    limits: Mapping[str, Any]  # by axis, the value that is recommended; None is off
+    runs: int  # the number of runs, or of turns where each is limited by itself
+    successes: int  # how many successes are on record, or runs that ended by themselves
+    kept: tuple[int, int]  # at least and at most so many of them are kept
+    # what is saved, and of how much, in the unit of the study; None if that is not on record
     saved: tuple[float, float] | None
-    trade: Trade | None
-    lacks: str = ""
-    recommended: bool = True
-    names: tuple[str, ...] = ()
+    trade: Trade | None  # what is saved for what may be lost; None where nothing is recommended
+    lacks: str = ""  # why nothing is recommended; "" if something is
+    recommended: bool = True  # whether it is the recommendation, and not a limit by itself
+    names: tuple[str, ...] = ()  # the group's values of the columns that keep groups apart
+    # the data set of its runs, or the format of their logs; "" if it is in the name, or there are several
     data: str = ""
 
     @property

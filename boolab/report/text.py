@@ -13,7 +13,7 @@ import pandas as pd
 
 from boolab.core.text import count, shorten
 from boolab.display.numbers import percents, span
-from boolab.display.text import NO_NAME, aligned, wrapped
+from boolab.display.text import NO_NAME, aligned, joined, wrapped
 from boolab.frames.dtypes import axis_value, is_missing
 from boolab.limits.table import LIMITS
 from boolab.report.data_quality import Quality
@@ -21,7 +21,6 @@ from boolab.report.how_to_set import how_to_set, how_to_set_text
 from boolab.report.limit_rows import LimitRow
 from boolab.report.study import MAX_GROUPS, UNITS, Study, column_name
 from boolab.report.summary import axes_of_rows, limit_cell, summary_rows
-from boolab.stats.recommend.wording import joined
 from boolab.stats.trade import BETTER_OFF
 
 SCHEMA: Final = "boolab/whatif/1"

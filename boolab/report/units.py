@@ -39,13 +39,12 @@ def turns_as_units(run: Run, run_index: int) -> Iterator[Unit]:
     turns = list(turns_of(run))
     for index, (turn, steps) in enumerate(turns):
         start = (steps[0].start_ms or 0) if index else 0
-        turn_steps = tuple(_shift_step(step, number, start) for number, step in enumerate(steps, 1))
+        turn_steps = tuple(
+            step._replace(index=number, start_ms=None if step.start_ms is None else step.start_ms - start)
+            for number, step in enumerate(steps, 1)
+        )
         stop = run.stop if index == len(turns) - 1 else _end(turn_steps)
         yield Unit(replace(run, steps=turn_steps, stop=stop, inputs=(), prompt=(), events=()), run_index, turn)
-
-
-def _shift_step(step: Step, number: int, start: int) -> Step:
-    return step._replace(index=number, start_ms=None if step.start_ms is None else step.start_ms - start)
 
 
 def _end(steps: Sequence[Step]) -> Stop:

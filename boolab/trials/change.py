@@ -25,17 +25,11 @@ _SETTINGS: Final = (*AGENT_LIMITS, *BUDGETS)
 
 @dataclass(frozen=True, slots=True)
 class TrialChange:
-    """What a trial changes: exactly one of the three.
+    """What a trial changes: exactly one of the three."""
 
-    Attributes:
-        settings: New values by axis; None is no limit.
-        policy: Another policy, with its own limits.
-        rule: A stop rule in place of all limits.
-    """
-
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    policy: Policy | None = None
-    rule: StopRule | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)  # new values by axis; None is no limit
+    policy: Policy | None = None  # another policy, with its own limits
+    rule: StopRule | None = None  # a stop rule in place of all limits
 
     @property
     def label(self) -> str:

@@ -23,29 +23,17 @@ from boolab.trials.openings import Opening, openings_of
 
 @dataclass(frozen=True, kw_only=True)
 class Design:
-    """What a trial does, and what the record knows of it; no branch changes it.
+    """What a trial does, and what the record knows of it; no branch changes it."""
 
-    Attributes:
-        change: What is tried.
-        agents: The caller's agents by their names on record.
-        job: What all branches share.
-        openings: What is known of each run, in their order.
-        tasks: The open tasks, in the one random order of the trial.
-        hazards: What longer runs on record suggest.
-        labelled: Whether labels, and not the ends of runs, determine what a success is.
-        confidence: Of each interval.
-        n_left_out: How many runs of subagents were left out.
-    """
-
-    change: TrialChange
-    agents: Mapping[str, Agent]
-    job: BranchJob
-    openings: Sequence[Opening]
-    tasks: Sequence[OpenTask]
-    hazards: HazardEstimate
-    labelled: bool
-    confidence: float
-    n_left_out: int
+    change: TrialChange  # what is tried
+    agents: Mapping[str, Agent]  # the caller's agents by their names on record
+    job: BranchJob  # what all branches share
+    openings: Sequence[Opening]  # what is known of each run, in their order
+    tasks: Sequence[OpenTask]  # the open tasks, in the one random order of the trial
+    hazards: HazardEstimate  # what longer runs on record suggest
+    labelled: bool  # whether labels, and not the ends of runs, determine what a success is
+    confidence: float  # of each interval
+    n_left_out: int  # how many runs of subagents were left out
 
     @cached_property
     def order(self) -> list[Opening]:

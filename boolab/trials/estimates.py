@@ -59,38 +59,25 @@ class Spread(NamedTuple):
 
 
 class BranchLimits(NamedTuple):
-    """The most that one branch may add to its run; None where no maximum is known.
+    """The most that one branch may add to its run; None where no maximum is known."""
 
-    Attributes:
-        steps: The step cap under the change.
-        cost: The dollars at which a branch is stopped.
-        room: The most that a step and a summary are taken to cost, in dollars; None where no cost is known.
-    """
-
-    steps: int | None
-    cost: float | None
+    steps: int | None  # the step cap under the change
+    cost: float | None  # the dollars at which a branch is stopped
+    # the most that a step and a summary are taken to cost, in dollars; None where no cost is known
     room: float | None = None
 
 
 class Looks(NamedTuple):
-    """The branches so far.
+    """The branches so far."""
 
-    Attributes:
-        frame: A row for each look, after each task: `tasks`, `branches`, and for each measure that is bounded its
-            estimate for all open runs, with `_low` and `_high`. The first row is before any branch.
-        unknown: How many branches have an outcome that is not known, by why (see `unknown_because`).
-        error: What broke off the first branch that did; "" if none did.
-        beyond: How many values went beyond a stated maximum.
-        done: How many tasks count.
-        gains: The gain of each task that counts, at least and at most.
-    """
-
+    # a row for each look, after each task: `tasks`, `branches`, and for each measure that is bounded its estimate for
+    # all open runs, with `_low` and `_high`. The first row is before any branch
     frame: pd.DataFrame
-    unknown: Counter[str]
-    error: str
-    n_beyond: int
-    n_done: int
-    gains: tuple[Spread, ...]
+    unknown: Counter[str]  # how many branches have an outcome that is not known, by why (see `unknown_because`)
+    error: str  # what broke off the first branch that did; "" if none did
+    n_beyond: int  # how many values went beyond a stated maximum
+    n_done: int  # how many tasks count
+    gains: tuple[Spread, ...]  # the gain of each task that counts, at least and at most
 
 
 def tasks_in_order(openings: Sequence[Opening], seed: int) -> list[OpenTask]:

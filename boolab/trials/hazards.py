@@ -45,24 +45,16 @@ _AMOUNT: Final = {
 
 
 class HazardEstimate(NamedTuple):
-    """What longer runs suggest.
+    """What longer runs suggest."""
 
-    Attributes:
-        gain: The expected gain in successes over the open runs that are covered; None where there are none.
-        interval: Its interval, if the assumption holds.
-        covered: How many of the open runs have others on record that continued from where they stopped.
-        longer: How many runs on record continued from where an open one stopped, at most.
-        reach: The smallest amount beyond which no run is on record, where that is below the new limit; else None.
-        why: Why there is no estimate; "" if there is one.
-        left_out: Which runs are left out, in words, because the record lacks what their estimate needs; "" for none.
-    """
-
-    gain: float | None
-    interval: Interval | None
-    covered: int
-    longer: int
+    gain: float | None  # the expected gain in successes over the open runs that are covered; None where there are none
+    interval: Interval | None  # its interval, if the assumption holds
+    covered: int  # how many of the open runs have others on record that continued from where they stopped
+    longer: int  # how many runs on record continued from where an open one stopped, at most
+    # the smallest amount beyond which no run is on record, where that is below the new limit; else None
     reach: float | None
-    why: str
+    why: str  # why there is no estimate; "" if there is one
+    # which runs are left out, in words, because the record lacks what their estimate needs; "" for none
     left_out: str = ""
 
 

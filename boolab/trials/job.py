@@ -34,21 +34,13 @@ MARK: Final = "score"
 
 @dataclass(frozen=True, slots=True)
 class BranchCell:
-    """One branch of a trial.
+    """One branch of a trial."""
 
-    Attributes:
-        run: The run on record.
-        at: How many of its steps are kept.
-        agent: Who continues, under the change.
-        rule: The stop rule in place of all limits; None where the agent's limits hold.
-        settings: The values that are tried, by axis.
-    """
-
-    run: Run
-    n_kept: int
-    agent: Agent
-    rule: StopRule | None = None
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    run: Run  # the run on record
+    n_kept: int  # how many of its steps are kept
+    agent: Agent  # who continues, under the change
+    rule: StopRule | None = None  # the stop rule in place of all limits; None where the agent's limits hold
+    settings: Mapping[str, Any] = field(default_factory=dict)  # the values that are tried, by axis
 
     @property
     def seed(self) -> int:

@@ -29,26 +29,18 @@ OUTCOMES: Final[tuple[Outcome, ...]] = ("unchanged", "truncated", "open", "unkno
 
 
 class Opening(NamedTuple):
-    """What the recording knows of a run under the change.
-
-    Attributes:
-        run: The run.
-        outcome: `unchanged`: the change does not reach it. `truncated`: the change stops it earlier. `open`: what would
-            have followed is not on record. `unknown`: see `why`.
-        at: How many of its first steps stay as they are, where it is `open`.
-        success: Whether it is a success on record; None where it is not labelled and others are.
-        low: What the change makes of its success at least: -1 (lost), 0 or 1 (gained).
-        high: At most, likewise.
-        why: Why the outcome is unknown and no branch can find it: a `counter` is not on record, the change ends a
-            `turn` that others follow, or the run waits for its `user`; "" else.
-    """
+    """What the recording knows of a run under the change."""
 
     run: Run
+    # `unchanged`: the change does not reach it. `truncated`: the change stops it earlier. `open`: what would have
+    # followed is not on record. `unknown`: see `why`
     outcome: Outcome
-    n_kept: int
-    success: bool | None
-    low: int
-    high: int
+    n_kept: int  # how many of its first steps stay as they are, where it is `open`
+    success: bool | None  # whether it is a success on record; None where it is not labelled and others are
+    low: int  # what the change makes of its success at least: -1 (lost), 0 or 1 (gained)
+    high: int  # at most, likewise
+    # why the outcome is unknown and no branch can find it: a `counter` is not on record, the change ends a `turn` that
+    # others follow, or the run waits for its `user`; "" else
     why: str = ""
 
     @property

@@ -18,15 +18,10 @@ _ROUNDING: Final = 1e-12
 
 
 class Charge(NamedTuple):
-    """What an attempt at a branch counts.
+    """What an attempt at a branch counts."""
 
-    Attributes:
-        dollars: The cost of its requests; of one without a known cost, the most that it may have been.
-        is_known: Whether each of them has a known cost.
-    """
-
-    dollars: float
-    is_known: bool = True
+    dollars: float  # the cost of its requests; of one without a known cost, the most that it may have been
+    is_known: bool = True  # whether each of them has a known cost
 
 
 def charge_of(attempt: Sequence[Run], limit: float) -> Charge:

@@ -74,21 +74,14 @@ class Places:
 
 @dataclass(frozen=True, slots=True)
 class Fires:
-    """How many thresholds of one axis have fired, at each step.
-
-    Attributes:
-        axis: The axis.
-        start: How many have fired at boundary 0.
-        before: N: at the boundary before the step, or earlier.
-        known: N: also at the boundary after it, if the counter is known there.
-        after: N: as `known`, and once the counter is unknown at a boundary all that it may have reached there: these
-            cannot be decided.
-    """
+    """How many thresholds of one axis have fired, at each step."""
 
     axis: GridAxis
-    start: int
-    before: Ints
-    known: Ints
+    start: int  # how many have fired at boundary 0
+    before: Ints  # N: at the boundary before the step, or earlier
+    known: Ints  # N: also at the boundary after it, if the counter is known there
+    # N: as `known`, and once the counter is unknown at a boundary all that it may have reached there: these cannot be
+    # decided
     after: Ints
 
     def at(self, first: Ints, steps: Ints) -> Ints:
@@ -204,31 +197,18 @@ def keys_of(tables: Sequence[Keys], out: Keys | None = None) -> Keys:
 
 @dataclass(frozen=True, slots=True)
 class Stops:
-    """Where settings stop runs, a row for each run and setting.
+    """Where settings stop runs, a row for each run and setting."""
 
-    Attributes:
-        run: The run of the row.
-        at: How many steps of the run are complete at the stop; 0 where there is none.
-        dropped: Whether the stop came at the next response: it has been paid for, and its calls count nowhere.
-        stopped: Whether there is a stop; else the recording is played to its end.
-        undecided: Whether the stop depends on an unknown counter.
-        ahead: Whether the policy changes the request from there on.
-        open: Whether the turn continues nevertheless, and may make the calls that the recording makes later.
-        reason: The stop reason; None where there is no stop, or the policy has only added a message.
-        also_fired: The reasons of the other rules that are true there.
-        begun: Whether the run begins at all: a subagent does not, where its parent is stopped before.
-    """
-
-    run: Ints
-    at: Ints
-    dropped: Flags
-    stopped: Flags
-    undecided: Flags
-    ahead: Flags
-    open: Flags
-    reason: Any
-    also_fired: Any
-    begun: Flags
+    run: Ints  # the run of the row
+    at: Ints  # how many steps of the run are complete at the stop; 0 where there is none
+    dropped: Flags  # whether the stop came at the next response: it has been paid for, and its calls count nowhere
+    stopped: Flags  # whether there is a stop; else the recording is played to its end
+    undecided: Flags  # whether the stop depends on an unknown counter
+    ahead: Flags  # whether the policy changes the request from there on
+    open: Flags  # whether the turn continues nevertheless, and may make the calls that the recording makes later
+    reason: Any  # the stop reason; None where there is no stop, or the policy has only added a message
+    also_fired: Any  # the reasons of the other rules that are true there
+    begun: Flags  # whether the run begins at all: a subagent does not, where its parent is stopped before
 
 
 # --- Caps that the loop lets grow -------------------------------------------------------------------------------------

@@ -60,34 +60,23 @@ MAX_AXES: Final = 12
 
 @dataclass(frozen=True, slots=True)
 class GridAxis:
-    """One setting and its values, from tight to loose.
+    """One setting and its values, from tight to loose."""
 
-    Attributes:
-        name: The setting.
-        rules: The rule of each value that is not off, in order.
-        values: The values, in the user's units; None, if it is there, comes last.
-        ahead: 1 if the policy changes the request of the last step under the cap, so that a recording shows nothing
-            from the boundary before that step on; else 0.
-        responses: Likewise, the rule of each value that is evaluated at the response, before its calls are executed;
-            empty if there are none.
-        goes_on: Whether the turn continues after such a stop, in a way that a recording does not show.
-        alone: Whether it is evaluated after all others at its place, so that it is never true beside one.
-        plain_zero: Whether a cap of 0 is one like any other, and the model gets no request.
-        agent: The only agent that it applies to; "" for all of them.
-        but_for: The agents that have an axis of this name of their own.
-        extension: How the cap grows; None if it does not, or in a way that a recording does not show.
-    """
-
-    name: str
-    rules: tuple[Threshold, ...]
-    values: tuple[Any, ...]
+    name: str  # the setting
+    rules: tuple[Threshold, ...]  # the rule of each value that is not off, in order
+    values: tuple[Any, ...]  # the values, in the user's units; None, if it is there, comes last
+    # 1 if the policy changes the request of the last step under the cap, so that a recording shows nothing from the
+    # boundary before that step on; else 0
     ahead: int = 0
+    # Likewise, the rule of each value that is evaluated at the response, before its calls are executed; empty if there
+    # are none
     responses: tuple[Threshold, ...] = ()
-    goes_on: bool = False
-    alone: bool = False
-    plain_zero: bool = False
-    agent: str = ""
-    but_for: tuple[str, ...] = ()
+    goes_on: bool = False  # whether the turn continues after such a stop, in a way that a recording does not show
+    alone: bool = False  # whether it is evaluated after all others at its place, so that it is never true beside one
+    plain_zero: bool = False  # whether a cap of 0 is one like any other, and the model gets no request
+    agent: str = ""  # the only agent that it applies to; "" for all of them
+    but_for: tuple[str, ...] = ()  # the agents that have an axis of this name of their own
+    # how the cap grows; None if it does not, or in a way that a recording does not show
     extension: Extension | None = None
 
     @property
@@ -146,16 +135,12 @@ class GridAxis:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """A checked grid.
+    """A checked grid."""
 
-    Attributes:
-        axes: Its axes in order of precedence, and one of a single value for each further limit of its policy.
-        named: The names of its axes in the user's order.
-        policy: The policy with the order of precedence, and with more limits and guards than the axes.
-    """
-
+    # its axes in order of precedence, and one of a single value for each further limit of its policy
     axes: tuple[GridAxis, ...]
-    named: tuple[str, ...]
+    named: tuple[str, ...]  # the names of its axes in the user's order
+    # the policy with the order of precedence, and with more limits and guards than the axes
     policy: Policy | None = None
 
     @property

@@ -188,21 +188,13 @@ def _is_idle(policy: Policy, step: Step) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Extension:
-    """How a cap grows: see `boolab.harnesses.groups.Continues`.
+    """How a cap grows: see `boolab.harnesses.groups.Continues`."""
 
-    Attributes:
-        times: How often; None for any number of times.
-        adds: By how many steps; None: by as many as it had at first.
-        message: Whether the model gets a message.
-        unless: It grows only where this rule is false; None: everywhere.
-        ceiling: No cap is above it.
-    """
-
-    times: int | None
-    adds: int | None
-    message: bool
-    unless: StopRule | None
-    ceiling: int | None
+    times: int | None  # how often; None for any number of times
+    adds: int | None  # by how many steps; None: by as many as it had at first
+    message: bool  # whether the model gets a message
+    unless: StopRule | None  # it grows only where this rule is false; None: everywhere
+    ceiling: int | None  # no cap is above it
 
     def levels(self, cap: int, top: int) -> list[int]:
         """The caps that a run may have in turn, up to the first above `top`, the largest count on record."""

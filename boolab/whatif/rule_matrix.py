@@ -35,21 +35,13 @@ MAX_CELLS: Final = 30_000_000
 
 @dataclass(frozen=True, slots=True)
 class RuleMatrix:
-    """What rules make of runs, R x S each.
+    """What rules make of runs, R x S each."""
 
-    Attributes:
-        kept_lower: Whether the run is a success, and certainly stays one: the rule does not stop it.
-        kept_upper: Whether it is a success and may stay one: no call follows the stop.
-        unknown: Whether a counter that the rule needs is unknown, so that where it stops is not known.
-        saved_steps: The steps of the run after the stop.
-        saved_cost: Their cost in dollars; NaN for a run that does not report the cost of all its steps.
-    """
-
-    kept_lower: Flags
-    kept_upper: Flags
-    unknown: Flags
-    saved_steps: npt.NDArray[np.int32]
-    saved_cost: Floats
+    kept_lower: Flags  # whether the run is a success, and certainly stays one: the rule does not stop it
+    kept_upper: Flags  # whether it is a success and may stay one: no call follows the stop
+    unknown: Flags  # whether a counter that the rule needs is unknown, so that where it stops is not known
+    saved_steps: npt.NDArray[np.int32]  # the steps of the run after the stop
+    saved_cost: Floats  # their cost in dollars; NaN for a run that does not report the cost of all its steps
 
     def rows(self, indices: Ints) -> RuleMatrix:
         """Some of the runs, by their places."""

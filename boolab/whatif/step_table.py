@@ -39,49 +39,31 @@ its end: see `boolab.core.endings`."""
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """Recordings as columns. R runs, N steps, in order.
+    """Recordings as columns. R runs, N steps, in order."""
 
-    Attributes:
-        runs: R rows: `run_id` and the columns that separate groups; `scope` is "turn" or "run".
-        first: R + 1 offsets: the steps of run r are `first[r]` to `first[r + 1]`.
-        turn: N: the number of each step's turn.
-        span: N: the part of the run within which the step is counted: its turn, or 1 where the scope is the run.
-        boundary: N: whether rules are evaluated after the step.
-        complete: N: whether the step was completed: a boundary follows it, or its calls ended the run.
-        counted: N: whether limits count the step: see `Step.counted`.
-        final: N: whether the step requests no tools, so that its turn ends with it if nothing follows.
-        answered: N: whether a turn that ends with this step counts as a success where there is no label.
-        ended: R: whether nothing follows the record: it terminated, or its own limits stay in force (see `kept`).
-        terminated: R: whether it ended by itself, so that no looser limit would have changed it.
-        success: R: 1, 0, or -1 where it is not known.
-        reason: R: the recorded stop reason; None where it is not known.
-        used: N each: `tool_calls`, `tokens` and `cost` (micro-dollars) of the step; -1 where unknown. `asked`, where
-            the source has it: how many calls its response requested, -1 if it did not arrive.
-        counters: N each: the counters after the step, by name; -1 where unknown. What an unknown one is at most is
-            another, see `bound_counter`.
-        success_by: What `success` is: `LABEL` or `PROXY`.
-        starts: The subagents that each run, by its row, has started; see `kin`.
-        unit: R, or None: which runs share one success, so that a stop of any of them loses it.
-    """
-
-    runs: pd.DataFrame
-    first: Ints
-    turn: Ints
-    span: Ints
-    boundary: Flags
-    complete: Flags
-    counted: Flags
-    final: Flags
-    answered: Flags
-    ended: Flags
-    terminated: Flags
-    success: Ints
-    reason: npt.NDArray[np.object_]
+    runs: pd.DataFrame  # r rows: `run_id` and the columns that separate groups; `scope` is "turn" or "run"
+    first: Ints  # r + 1 offsets: the steps of run r are `first[r]` to `first[r + 1]`
+    turn: Ints  # N: the number of each step's turn
+    span: Ints  # N: the part of the run within which the step is counted: its turn, or 1 where the scope is the run
+    boundary: Flags  # N: whether rules are evaluated after the step
+    complete: Flags  # N: whether the step was completed: a boundary follows it, or its calls ended the run
+    counted: Flags  # N: whether limits count the step: see `Step.counted`
+    final: Flags  # N: whether the step requests no tools, so that its turn ends with it if nothing follows
+    answered: Flags  # N: whether a turn that ends with this step counts as a success where there is no label
+    ended: Flags  # R: whether nothing follows the record: it terminated, or its own limits stay in force (see `kept`)
+    terminated: Flags  # R: whether it ended by itself, so that no looser limit would have changed it
+    success: Ints  # R: 1, 0, or -1 where it is not known
+    reason: npt.NDArray[np.object_]  # R: the recorded stop reason; None where it is not known
+    # n each: `tool_calls`, `tokens` and `cost` (micro-dollars) of the step; -1 where unknown. `asked`, where the source
+    # has it: how many calls its response requested, -1 if it did not arrive
     used: Mapping[str, Ints]
+    # n each: the counters after the step, by name; -1 where unknown. What an unknown one is at most is another, see
+    # `bound_counter`
     counters: Mapping[str, Ints]
-    success_by: str
+    success_by: str  # what `success` is: `LABEL` or `PROXY`
+    # the subagents that each run, by its row, has started; see `kin`
     starts: Mapping[int, Sequence[Start]] = field(default_factory=dict)
-    unit: Ints | None = None
+    unit: Ints | None = None  # R, or None: which runs share one success, so that a stop of any of them loses it
 
     def kin(self) -> Kin | None:
         """Which run started which, and which subagents are not on record; None if there are none."""

@@ -8,7 +8,7 @@ import boolab as bl
 from boolab.harnesses.setting import Setting
 from boolab.stats.kept_share import kept_bound
 from boolab.stats.trade import Trade
-from boolab.widgets.caplab.verdict import verdict_of
+from boolab.widgets.caplab.figures import verdict_of
 from tests.support.samples import atlas
 
 SETS = {"swebench-verified": 68, "tau-airline": 19, "intercode-bash": 4}

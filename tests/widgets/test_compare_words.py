@@ -2,9 +2,17 @@ from __future__ import annotations
 
 import boolab as bl
 from boolab.core.types import ToolCall
-from boolab.widgets.compare.data import _command, _kind_of_command, _quote, first_divergent_step, side_of, title_of
-from boolab.widgets.compare.differences import agents_differ, policies_differ
-from boolab.widgets.compare.words import end_words, reason_words
+from boolab.widgets.compare.data import (
+    _command,
+    _kind_of_command,
+    _quote,
+    end_words,
+    first_divergent_step,
+    reason_words,
+    side_of,
+    title_of,
+)
+from boolab.widgets.compare.widget import agents_differ, policies_differ
 
 
 def test_title_names_the_limit_that_makes_the_difference() -> None:

@@ -16,7 +16,7 @@ import boolab as bl
 from boolab.core.run import Run
 from boolab.core.types import Response, Step, ToolCall, ToolResult
 from boolab.widgets.replay.data import replay_data
-from boolab.widgets.replay.fallback import replay_text
+from boolab.widgets.replay.widget import replay_text
 from tests.browser.examples import EXAMPLES
 from tests.support.cases import first
 from tests.support.helpers import call, distinct, play, steps

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
+from boolab.display.text import joined
 from boolab.harnesses.exports.values import Limits, Part, Sets, comment
 from boolab.harnesses.presets import get_policy
 from boolab.limits.table import LIMITS
@@ -54,10 +55,9 @@ def monitor_notes(limits: Limits, names: Sequence[str], package: str) -> tuple[s
     labels = [LIMITS[name].label for name in limits.given if name in names]
     if not labels:
         return ()
-    lacks = " or ".join([", ".join(labels[:-1]), labels[-1]] if len(labels) > 1 else labels)
     note = (
-        f"{package} has no {lacks} of its own: boolab's monitor counts the steps beside it, and stops where the rule "
-        "that was scored does."
+        f"{package} has no {joined(labels, 'or')} of its own: boolab's monitor counts the steps beside it, and stops "
+        "where the rule that was scored does."
     )
     return (note,)
 

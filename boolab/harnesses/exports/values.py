@@ -14,7 +14,7 @@ from boolab.core.displayable import Displayable
 from boolab.core.text import clean
 from boolab.core.types import IDENTITIES, Identities
 from boolab.display.document import Code, Document
-from boolab.display.text import WIDTH, wrapped
+from boolab.display.text import WIDTH, joined, wrapped
 from boolab.errors import SettingError, near
 from boolab.harnesses.front_matter import agent_name, yaml_text
 from boolab.harnesses.policy import Policy
@@ -109,7 +109,7 @@ class Limits:
     def in_words(self) -> str:
         """The limits that are on, as a sentence has them."""
         parts = [LIMITS[name].with_value(value) for name, value in self.given.items()]
-        return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts) or "no limit"
+        return joined(parts) if parts else "no limit"
 
 
 class Change(NamedTuple):
@@ -223,40 +223,24 @@ class Export(Displayable):
 
 
 class Sets(NamedTuple):
-    """One limit of a harness.
+    """One limit of a harness."""
 
-    Attributes:
-        limit: Which of `boolab.limits.table.LIMITS` it sets.
-        where: The setting, as documentation has it.
-        meaning: How the harness counts it and what happens there.
-        verified: How that was checked, with the version.
-    """
-
-    limit: str
-    where: str
-    meaning: str
-    verified: str
+    limit: str  # which of `boolab.limits.table.LIMITS` it sets
+    where: str  # the setting, as documentation has it
+    meaning: str  # how the harness counts it and what happens there
+    verified: str  # how that was checked, with the version
 
 
 class Target(NamedTuple):
-    """A harness that limits can be exported to.
+    """A harness that limits can be exported to."""
 
-    Attributes:
-        name: What is typed.
-        title: What it is called.
-        preset: The preset whose semantics the numbers are translated by; "" for none.
-        source: Where the facts are from, with date or version.
-        sets: The limits that it has, a row for each.
-        lacks: By limit, why it cannot be set and what comes nearest: a sentence.
-        build: The parts, and the notes on this translation, from limits.
-    """
-
-    name: str
-    title: str
-    preset: str
-    source: str
-    sets: tuple[Sets, ...]
-    lacks: Mapping[str, str]
+    name: str  # what is typed
+    title: str  # what it is called
+    preset: str  # the preset whose semantics the numbers are translated by; "" for none
+    source: str  # where the facts are from, with date or version
+    sets: tuple[Sets, ...]  # the limits that it has, a row for each
+    lacks: Mapping[str, str]  # by limit, why it cannot be set and what comes nearest: a sentence
+    # the parts, and the notes on this translation, from limits
     build: Callable[[Limits, Sequence[str]], tuple[tuple[Part, ...], tuple[str, ...]]]
 
 

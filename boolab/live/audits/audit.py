@@ -213,7 +213,8 @@ def audit_files(
     never: dict[tuple[str, str, float], str] = {}
     for path, part in files:
         around = limits_near(folders_of(path), folder_limits) if auto and path is not None else []
-        declared = [*named_limits, *(limit for limit in around if not _is_named_limit(limit, named_limits))]
+        named = {(limit.agent, limit.name) for limit in named_limits}
+        declared = [*named_limits, *(limit for limit in around if (limit.agent, limit.name) not in named)]
         for run in part:
             runs.append(run)
             of_run = rows_of(run, declared, harness, scope, log=auto)
@@ -230,10 +231,6 @@ def audit_files(
     notes = (*empty_files, *hooks, *_check_notes(checks), *words.notes(), *price_notes(runs))
     title, sentences = "Limits, declared and counted", tuple(words.sentences())
     return Audit(title, frame, sentences, notes, _shown(frame), binding=binding, checks=checks)
-
-
-def _is_named_limit(limit: Declared, named_limits: Sequence[Declared]) -> bool:
-    return any((other.agent, other.name) == (limit.agent, limit.name) for other in named_limits)
 
 
 def _paths(config: str | Path | Sequence[str | Path] | None) -> list[Path]:

@@ -50,29 +50,20 @@ _Reading: TypeAlias = int | float | None
 
 
 class Counted(NamedTuple):
-    """What was counted of one limit in one run.
+    """What was counted of one limit in one run."""
 
-    Attributes:
-        unit: What is counted.
-        value: The largest count of any turn (of the run, where the limit holds for it), in the declared unit; None if
-            the record does not show it.
-        steps_beyond: The steps that the harness's rule does not allow.
-        at_limit: Whether a turn ended at the limit, with calls in its last response, so that the limit may have ended
-            it: the log does not report another end.
-        own_end: Whether the last turn ended at the limit too, but the log reports another end than by it.
-        is_over: Whether the rule allowed one response beyond the limit, and there was one.
-        responses: How many responses that turn had.
-        canned: Whether the last text is the harness's own answer at the limit, in place of the model's.
-    """
-
-    unit: str
+    unit: str  # what is counted
+    # the largest count of any turn (of the run, where the limit holds for it), in the declared unit; None if the record
+    # does not show it
     value: float | None
-    steps_beyond: tuple[Step, ...] = ()
+    steps_beyond: tuple[Step, ...] = ()  # the steps that the harness's rule does not allow
+    # whether a turn ended at the limit, with calls in its last response, so that the limit may have ended it: the log
+    # does not report another end
     at_limit: bool = False
-    is_over: bool = False
-    responses: int = 0
-    canned: bool = False
-    own_end: bool = False
+    is_over: bool = False  # whether the rule allowed one response beyond the limit, and there was one
+    responses: int = 0  # how many responses that turn had
+    canned: bool = False  # whether the last text is the harness's own answer at the limit, in place of the model's
+    own_end: bool = False  # whether the last turn ended at the limit too, but the log reports another end than by it
 
 
 def count_limit(run: Run, native: Native, value: float, policy: Policy | None, scope: Scope = "turn") -> Counted:
@@ -118,25 +109,15 @@ def _exact(value: float) -> int | float:
 
 
 class _Rule(NamedTuple):
-    """A limit under a policy.
+    """A limit under a policy."""
 
-    Attributes:
-        unit: What it counts, in words.
-        counter: The name of its counter.
-        boundary: Its threshold at the boundary; None if it is not evaluated there.
-        response: The same at the response.
-        asks: Whether one more request follows, in which no call is executed.
-        finishing: The tools that end a turn.
-        weights: See `Native`.
-    """
-
-    unit: str
-    counter: str
-    boundary: Threshold | None
-    response: Threshold | None = None
-    asks: bool = False
-    finishing: frozenset[str] = FINISHING
-    weights: tuple[float, float] = (1.0, 1.0)
+    unit: str  # what it counts, in words
+    counter: str  # the name of its counter
+    boundary: Threshold | None  # its threshold at the boundary; None if it is not evaluated there
+    response: Threshold | None = None  # the same at the response
+    asks: bool = False  # whether one more request follows, in which no call is executed
+    finishing: frozenset[str] = FINISHING  # the tools that end a turn
+    weights: tuple[float, float] = (1.0, 1.0)  # see `Native`
 
 
 def _rule_of(policy: Policy, native: Native, value: float) -> _Rule:

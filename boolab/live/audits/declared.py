@@ -52,29 +52,17 @@ BY_HAND: Final = "by hand"
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """A limit that was declared somewhere.
+    """A limit that was declared somewhere."""
 
-    Attributes:
-        name: Its name there.
-        value: Its value, in the unit of that name.
-        where: Where: a file with its line, `the log`, or `by hand`.
-        agent: The agent that it is for; None for every run that no other run started, `*` for all runs.
-        source: The source whose runs it is for; empty for any.
-        changed: When the file was changed; None where there is none.
-        weights: See `Native`.
-        policy: The rules by which it is counted, where they are not those of the harness.
-        scope: See `Native`.
-    """
-
-    name: str
-    value: float
-    where: str
-    agent: str | None = None
-    source: str = ""
-    changed: datetime | None = None
-    weights: tuple[float, float] = (1.0, 1.0)
-    policy: Policy | None = None
-    scope: Scope = "auto"
+    name: str  # its name there
+    value: float  # its value, in the unit of that name
+    where: str  # Where: a file with its line, `the log`, or `by hand`
+    agent: str | None = None  # the agent that it is for; None for every run that no other run started, `*` for all runs
+    source: str = ""  # the source whose runs it is for; empty for any
+    changed: datetime | None = None  # when the file was changed; None where there is none
+    weights: tuple[float, float] = (1.0, 1.0)  # see `Native`
+    policy: Policy | None = None  # the rules by which it is counted, where they are not those of the harness
+    scope: Scope = "auto"  # see `Native`
 
     def is_for(self, run: Run) -> bool:
         """Whether it is for a run."""

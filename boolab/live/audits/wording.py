@@ -13,6 +13,7 @@ from boolab.core.run import Run
 from boolab.core.run_tree import roots_in
 from boolab.core.text import clean, count, first_of, shorten
 from boolab.display.numbers import money, runs_in_words, short_number
+from boolab.display.text import joined
 from boolab.live.audits.declared import Declared
 from boolab.live.audits.verdicts import VerdictRow
 
@@ -91,7 +92,7 @@ class Words:
         if cost and sum(cost):
             parts.append(money(sum(cost)))
         partly = " where the logs show them" if 0 < len(tokens) < len(rows) or 0 < len(cost) < len(rows) else ""
-        return f"What followed beyond the limits: {', '.join(parts[:-1])} and {parts[-1]}{partly}."
+        return f"What followed beyond the limits: {joined(parts)}{partly}."
 
     def _hit(self) -> Iterator[str]:
         hit = self._of("hit")

@@ -23,17 +23,11 @@ _PIECES: Final = re.compile(r"\*+|\?|\[!?[^\]]+\]|[^*?\[]+|\[")
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A file, a folder with all in it, or a glob.
+    """A file, a folder with all in it, or a glob."""
 
-    Attributes:
-        kind: Which of the three.
-        path: The file, the folder, or the glob.
-        root: What is watched: the file, or the folder in which all of it is.
-    """
-
-    kind: Literal["file", "folder", "glob"]
-    path: str
-    root: str
+    kind: Literal["file", "folder", "glob"]  # which of the three
+    path: str  # the file, the folder, or the glob
+    root: str  # what is watched: the file, or the folder in which all of it is
 
     def accepts(self, path: str) -> bool:
         """Whether a file that is new may be a log of this place, by its name."""

@@ -59,66 +59,38 @@ class RowLimit(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentRow:
-    """One agent, as its log stands.
+    """One agent, as its log stands."""
 
-    Attributes:
-        run_id: The run.
-        agent: The agent's name.
-        source: The format of the log.
-        path: The log.
-        parent_run_id: The run that started it, if it is a subagent.
-        task: The first message of the user.
-        model: The model.
-        turn: The number of the turn, from 1.
-        steps: How many responses of the model the run has.
-        tool_calls: How many calls have a result.
-        tokens: Input and output; None where the log lacks them.
-        cost: Micro-dollars; None where they are not known.
-        repeat_streak: How many equal calls in a row there were last.
-        error_streak: How many failed calls in a row there were last; None where the log lacks errors.
-        limits: The thresholds of the rule, the one that is nearest first.
-        fired: Where the rule was true in this turn (or run), if it was.
-        undecided: Counters that the rule needs and the log lacks.
-        finished: Whether the last response makes no calls: the agent waits for its user.
-        changed: When the log was changed for the last time, in seconds since 1970.
-        depth: How many agents are above it.
-    """
-
-    run_id: str
-    agent: str
-    source: str
-    path: str
-    parent_run_id: str | None
-    task: str
+    run_id: str  # the run
+    agent: str  # the agent's name
+    source: str  # the format of the log
+    path: str  # the log
+    parent_run_id: str | None  # the run that started it, if it is a subagent
+    task: str  # the first message of the user
     model: str
-    turn: int
-    steps: int
-    tool_calls: int
-    tokens: int | None
-    cost: int | None
-    repeat_streak: int | None
-    error_streak: int | None
-    limits: tuple[RowLimit, ...]
-    fired: Fired | None
-    undecided: tuple[str, ...]
-    finished: bool
-    changed: float
-    depth: int = 0
+    turn: int  # the number of the turn, from 1
+    steps: int  # how many responses of the model the run has
+    tool_calls: int  # how many calls have a result
+    tokens: int | None  # input and output; None where the log lacks them
+    cost: int | None  # Micro-dollars; None where they are not known
+    repeat_streak: int | None  # how many equal calls in a row there were last
+    error_streak: int | None  # how many failed calls in a row there were last; None where the log lacks errors
+    limits: tuple[RowLimit, ...]  # the thresholds of the rule, the one that is nearest first
+    fired: Fired | None  # where the rule was true in this turn (or run), if it was
+    undecided: tuple[str, ...]  # counters that the rule needs and the log lacks
+    finished: bool  # whether the last response makes no calls: the agent waits for its user
+    changed: float  # when the log was changed for the last time, in seconds since 1970
+    depth: int = 0  # how many agents are above it
 
 
 class AgentChange(NamedTuple):
-    """What happened to one agent.
+    """What happened to one agent."""
 
-    Attributes:
-        kind: `begins`: its log was opened. `step`: it did something. `fires`: the rule is true now. `withdrawn`: the
-            log changed a step at which the rule was true, and now it is not. `gone`: its log was deleted.
-        row: The agent.
-        fired: Where the rule is true, or was.
-    """
-
+    # `begins`: its log was opened. `step`: it did something. `fires`: the rule is true now. `withdrawn`: the log
+    # changed a step at which the rule was true, and now it is not. `gone`: its log was deleted
     kind: Kind
-    row: AgentRow
-    fired: Fired | None = None
+    row: AgentRow  # the agent
+    fired: Fired | None = None  # where the rule is true, or was
 
 
 def name_of(row: AgentRow) -> str:

@@ -57,7 +57,7 @@ class RuleState:
         self.per_turn = scope == "turn"
         rule_detectors = () if rule is None else rule.detectors()
         self._detectors = tuple({detector.name: detector for detector in (*rule_detectors, *SHOWN_DETECTORS)}.values())
-        self._price: Callable[[Run, Sequence[Step]], Sequence[Step]] = _priced if prices else _as_recorded
+        self._price: Callable[[Run, Sequence[Step]], Sequence[Step]] = _priced if prices else lambda _, steps: steps
         self.fired: list[Fired] = []
         self.undecided: tuple[str, ...] = ()
         self._begin()
@@ -161,10 +161,6 @@ def _executed(step: Step) -> int:
 
 def _sum(total: int | None, amount: int | None) -> int | None:
     return None if total is None or amount is None else total + amount
-
-
-def _as_recorded(run: Run, steps: Sequence[Step]) -> Sequence[Step]:  # noqa: ARG001 - as `_priced`
-    return steps
 
 
 def _priced(run: Run, steps: Sequence[Step]) -> Sequence[Step]:

@@ -125,14 +125,12 @@ def _keep(name: str, path: str, event: dict[str, object]) -> None:
         # Another hook on the session may have kept it.
         if Journal(path).last_step() != [call[0] for call in calls] and calls:
             append(path, boundary_of("step", calls=calls))
-    elif name == "SubagentStart" or (name == "UserPromptSubmit" and not _is_notice(event)):
+    elif name == "SubagentStart" or (
+        name == "UserPromptSubmit" and not str(event.get("prompt", "")).lstrip().startswith(_NOTICE)
+    ):
         append(path, boundary_of("turn"))
     elif name == "SessionStart" and event.get("source") == "compact":
         append(path, {"e": "compact"})
-
-
-def _is_notice(event: dict[str, object]) -> bool:
-    return str(event.get("prompt", "")).lstrip().startswith(_NOTICE)
 
 
 def _asked(path: str, event: dict[str, object], options: Options) -> dict[str, object] | None:

@@ -266,10 +266,7 @@ def _new_messages(messages: Sequence[SpanMessage]) -> list[SpanMessage]:
 def result_of(value: object) -> str:
     """A result's text; what is no text as its JSON."""
     value = _structured(value)
-    if isinstance(value, dict) or (isinstance(value, list) and not all(map(_is_block, value))):
+    parts = value if isinstance(value, list) else []
+    if isinstance(value, dict) or any(not isinstance(part, str) and "type" not in mapping(part) for part in parts):
         return json_text(value)
     return content_text(value)
-
-
-def _is_block(value: object) -> bool:
-    return isinstance(value, str) or "type" in mapping(value)

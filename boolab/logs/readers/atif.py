@@ -174,7 +174,9 @@ def runs_of(
     damage: Damage | None = None,
 ) -> list[Run]:
     """The run of another program's trajectory, and those of its subagents; `name` is its id if it has none."""
-    run_id = _free_id(text(trajectory.get("trajectory_id")) or text(trajectory.get("session_id")) or name, run_ids)
+    own_id = text(trajectory.get("trajectory_id")) or text(trajectory.get("session_id")) or name
+    numbered = (f"{own_id}/{number}" for number in itertools.count(2))
+    run_id = next(free for free in itertools.chain([own_id], numbered) if free not in run_ids)
     if damage is not None:
         damage.versions.add(text(trajectory.get("schema_version")))
     main, sides = _agents(trajectory, source, damage)
@@ -274,7 +276,8 @@ class _AgentRun:
         results = items(mapping(step.get("observation")).get("results"))
         for call_id, result, failed in _answers(step, reply.calls[start:], results):
             self.builder.add_result(call_id, content_text(result.get("content")), is_error=failed, time=time)
-            self.named[call_id] = text(_result_facts(result).get("agentId"))
+            facts = mapping(mapping(result.get("extra")).get("tool_result_metadata"))  # of a converted log
+            self.named[call_id] = text(mapping(facts.get("tool_use_result")).get("agentId"))
             for ref in items(result.get("subagent_trajectory_ref")):
                 child = text(mapping(ref).get("trajectory_id")) or text(mapping(ref).get("session_id"))
                 self.builder.add_subagent(reply, call_id, child or None, time=time)
@@ -390,11 +393,6 @@ def _state_totals(builder: RunBuilder, trajectory: Mapping[str, Any], agents: Se
     )
 
 
-def _free_id(run_id: str, run_ids: Collection[str]) -> str:
-    names = itertools.chain([run_id], (f"{run_id}/{number}" for number in itertools.count(2)))
-    return next(name for name in names if name not in run_ids)
-
-
 def _is_agents(step: Mapping[str, Any]) -> bool:
     source = step.get("source")
     if source in ("user", "system"):
@@ -454,12 +452,6 @@ def _failed(result: object, step: Mapping[str, Any]) -> bool | None:
             if isinstance(code, int) and not isinstance(code, bool):
                 return code != 0
     return None
-
-
-def _result_facts(result: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What the harness of a converted log knows about a result."""
-    facts = mapping(mapping(result.get("extra")).get("tool_result_metadata"))
-    return mapping(facts.get("tool_use_result"))
 
 
 def _agentpile(row: Mapping[str, Any]) -> Mapping[str, Any]:

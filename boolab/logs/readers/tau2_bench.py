@@ -97,7 +97,7 @@ def _is_simulation(value: object) -> bool:
 def read(path: Path, damage: Damage) -> list[Run]:
     """The runs of one file."""
     value = json_document(path, damage)
-    document: Mapping[str, Any] = {"simulations": value} if _is_bare(value) else mapping(value)
+    document: Mapping[str, Any] = {"simulations": value} if any(map(_is_simulation, items(value))) else mapping(value)
     single = "simulations" not in document and _is_simulation(document)
     simulations = [document] if single else document.get("simulations")
     if simulations is None and mapping(document.get("info")).keys() >= _SETTINGS:
@@ -117,10 +117,6 @@ def read(path: Path, damage: Damage) -> list[Run]:
         builder = RunBuilder(NAME, damage, truncated=damage.truncated and single)
         runs.append(_Simulation(simulation, path, info, builder).run(id_counts, model))
     return runs
-
-
-def _is_bare(value: object) -> bool:
-    return any(map(_is_simulation, items(value)))
 
 
 def _submitted_model(path: Path) -> str:

@@ -42,27 +42,16 @@ FIGURES: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """R runs under S rules.
+    """R runs under S rules."""
 
-    Attributes:
-        rules: S: the rules; None is no limit.
-        units: R rows: run_id, task, cluster, and the columns that separate groups.
-        matrix: R x S: what the rules make of the runs.
-        success: R: 1, 0, or -1 where it is not known.
-        steps: R: the number of steps.
-        peak: R: the most steps at a place where a cap is evaluated; a cap above it does not stop the run.
-        cost: R: in dollars; NaN where it is not known.
-        success_by: What a success is: see `Ledger`.
-    """
-
-    rules: tuple[Rule, ...]
-    units: pd.DataFrame
-    matrix: RuleMatrix
-    success: Ints
-    steps: Ints
-    peak: Ints
-    cost: Floats
-    success_by: str
+    rules: tuple[Rule, ...]  # S: the rules; None is no limit
+    units: pd.DataFrame  # r rows: run_id, task, cluster, and the columns that separate groups
+    matrix: RuleMatrix  # r x S: what the rules make of the runs
+    success: Ints  # R: 1, 0, or -1 where it is not known
+    steps: Ints  # R: the number of steps
+    peak: Ints  # R: the most steps at a place where a cap is evaluated; a cap above it does not stop the run
+    cost: Floats  # R: in dollars; NaN where it is not known
+    success_by: str  # what a success is: see `Ledger`
 
     @property
     def n_runs(self) -> int:

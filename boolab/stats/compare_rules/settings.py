@@ -138,19 +138,12 @@ _ROUNDING: Final = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class ReadyChooser:
-    """A chooser that needs only what rules make of each run, so that it is evaluated once for all parts of the data.
+    """A chooser that needs only what rules make of each run, so that it is evaluated once for all parts of the data."""
 
-    Attributes:
-        name: What it does, in a few words.
-        candidates: The rules that it chooses from, if they do not depend on the runs.
-        pick: The choice, from runs under the candidates.
-        keep: The share of successes that it is to keep; None if it promises none.
-    """
-
-    name: str
-    candidates: tuple[Rule, ...]
-    pick: Callable[[Judged], Rule]
-    keep: float | None = None
+    name: str  # what it does, in a few words
+    candidates: tuple[Rule, ...]  # the rules that it chooses from, if they do not depend on the runs
+    pick: Callable[[Judged], Rule]  # the choice, from runs under the candidates
+    keep: float | None = None  # the share of successes that it is to keep; None if it promises none
 
     def __call__(self, runs: Recorded, scope: Scope = "auto") -> Rule:
         """The choice by these runs."""

@@ -234,19 +234,12 @@ class HeldOut(NamedTuple):
 
 
 class HeldOutRuns(NamedTuple):
-    """Runs, each judged by a rule that was learned without its task.
+    """Runs, each judged by a rule that was learned without its task."""
 
-    Attributes:
-        score: N: the score after each step.
-        kept: R: whether no boundary reaches the threshold.
-        saved: R: how many steps are saved.
-        folds: How many rules there are.
-    """
-
-    score: Ints
-    kept: Flags
-    saved: Ints
-    folds: int
+    score: Ints  # N: the score after each step
+    kept: Flags  # R: whether no boundary reaches the threshold
+    saved: Ints  # R: how many steps are saved
+    folds: int  # how many rules there are
 
 
 def held_out(

@@ -32,31 +32,18 @@ from boolab.whatif.step_table import Flags, Ints
 
 @dataclass(frozen=True, slots=True)
 class FeatureTable:
-    """R labelled runs of N steps, in order.
+    """R labelled runs of N steps, in order."""
 
-    Attributes:
-        names: The names of F features.
-        features: N x F: their values after each step; NaN where one is not known.
-        first: R + 1 offsets: the steps of run r are `first[r]` to `first[r + 1]`.
-        run: N: the run of each step.
-        boundary: N: whether a rule is evaluated after the step, with the limits of the recording in force.
-        span: N: the turn of the step where counters start again in each, numbered through all runs; else its run.
-        after: N: how many steps of its span come after it.
-        success: R: whether the run succeeded.
-        task: R: the number of each run's task (or other cluster), from 0.
-        digest: SHA-256 over the runs' ids, tasks and labels, and the features.
-    """
-
-    names: tuple[str, ...]
-    features: Array
-    first: Ints
-    run: Ints
-    boundary: Flags
-    span: Ints
-    after: Ints
-    success: Flags
-    task: Ints
-    digest: str
+    names: tuple[str, ...]  # the names of F features
+    features: Array  # n x F: their values after each step; NaN where one is not known
+    first: Ints  # r + 1 offsets: the steps of run r are `first[r]` to `first[r + 1]`
+    run: Ints  # N: the run of each step
+    boundary: Flags  # N: whether a rule is evaluated after the step, with the limits of the recording in force
+    span: Ints  # N: the turn of the step where counters start again in each, numbered through all runs; else its run
+    after: Ints  # N: how many steps of its span come after it
+    success: Flags  # R: whether the run succeeded
+    task: Ints  # R: the number of each run's task (or other cluster), from 0
+    digest: str  # SHA-256 over the runs' ids, tasks and labels, and the features
 
     @property
     def n_runs(self) -> int:

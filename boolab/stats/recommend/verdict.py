@@ -12,10 +12,11 @@ from typing import Final, TypeAlias
 from boolab.core.text import count
 from boolab.core.types import MICRO
 from boolab.display.numbers import level, percent, span
+from boolab.display.text import joined
 from boolab.limits.table import LIMITS
 from boolab.stats.recommend.candidates import Group, PathFinding, used_in
 from boolab.stats.recommend.fixed_sequence import JOINT
-from boolab.stats.recommend.wording import Advice, joined, plain_name, plural_of
+from boolab.stats.recommend.wording import Advice, plain_name, plural_of
 from boolab.stats.trade import Trade
 from boolab.stats.units import group_noun, short_names
 

@@ -11,6 +11,7 @@ import pandas as pd
 from boolab.core.text import count, first_of
 from boolab.core.types import MICRO
 from boolab.display.numbers import level, percent, runs_in_words
+from boolab.display.text import joined
 from boolab.limits.table import LIMITS, MEASURES
 from boolab.stats.kept_share import tasks_missing
 from boolab.stats.recommend.candidates import FOLDS, MOSTLY, Group, PathFinding, Question, used_in
@@ -375,11 +376,6 @@ def successes_of(n: int, more: str = "") -> str:
 def plain_name(found: PathFinding) -> str:
     """What the limit of a path is called."""
     return LIMITS[found.tests.path.name].label
-
-
-def joined(parts: Sequence[str], word: str = "and") -> str:
-    """A list as a sentence has it."""
-    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} {word} {parts[-1]}"
 
 
 def plural_of(measure: str) -> str:

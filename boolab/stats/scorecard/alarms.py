@@ -33,26 +33,17 @@ NOT_REPORTED: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class Alarms:
-    """The alarms of one rule.
-
-    Attributes:
-        rule: The rule.
-        raised: Whether it fires.
-        unknown: Whether it needs an unknown counter; then it is not raised.
-        at: How many steps of the run are complete at the stop.
-        saved: What the stopped scope uses after it, by name; `NOT_REPORTED` if unknown. 0 where there is no alarm.
-        cut_off: Whether calls follow the stop in the last turn, so that a success is certainly lost.
-        early: Whether the stop is in a turn that others follow: how these would have continued is not known.
-        converged: Whether the alarm is work and not a loop; None where no repeats are watched, or there are no results.
-    """
+    """The alarms of one rule."""
 
     rule: StopRule
-    raised: Flags
-    unknown: Flags
-    at: Ints
+    raised: Flags  # whether it fires
+    unknown: Flags  # whether it needs an unknown counter; then it is not raised
+    at: Ints  # how many steps of the run are complete at the stop
+    # what the stopped scope uses after it, by name; `NOT_REPORTED` if unknown. 0 where there is no alarm
     saved: Mapping[str, Ints]
-    cut_off: Flags
-    early: Flags
+    cut_off: Flags  # whether calls follow the stop in the last turn, so that a success is certainly lost
+    early: Flags  # whether the stop is in a turn that others follow: how these would have continued is not known
+    # whether the alarm is work and not a loop; None where no repeats are watched, or there are no results
     converged: Flags | None
 
 

@@ -151,30 +151,18 @@ class RuleAlarms(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """All rules, and what is known of each run.
-
-    Attributes:
-        rules: The rules.
-        positive: Whether the run is positive.
-        success: 1, 0 or -1; None where no run has a label and the proxy is not used.
-        cost: In dollars; NaN where it is not known.
-        peak: The most steps at a boundary: a plain cap stops the run if it is no larger.
-        first: The steps of run r are `first[r]` to `first[r + 1]`.
-        before: How many counted steps of its scope come before each step: a plain cap saves the step if it is no
-            larger.
-        converged: Whether an alarm that converged is false.
-        positive_is: The name of the class.
-    """
+    """All rules, and what is known of each run."""
 
     rules: list[RuleAlarms]
-    positive: Flags
-    success: Ints | None
-    cost: Floats
-    peak: Ints
-    first: Ints
+    positive: Flags  # whether the run is positive
+    success: Ints | None  # 1, 0 or -1; None where no run has a label and the proxy is not used
+    cost: Floats  # in dollars; NaN where it is not known
+    peak: Ints  # the most steps at a boundary: a plain cap stops the run if it is no larger
+    first: Ints  # the steps of run r are `first[r]` to `first[r + 1]`
+    # how many counted steps of its scope come before each step: a plain cap saves the step if it is no larger
     before: Ints
-    converged: bool
-    positive_is: str
+    converged: bool  # whether an alarm that converged is false
+    positive_is: str  # the name of the class
 
 
 def scores_of(material: Material, rules: Sequence[StopRule], truth: Truth, *, converged: bool) -> Scores:

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from boolab.core.text import clean, count, shorten
 from boolab.core.types import IDENTITIES
+from boolab.display.text import joined
 from boolab.harnesses.agent_edit import FIELDS, AgentText, read_agents
 from boolab.harnesses.presets import policies
 from boolab.limits.table import LIMITS
@@ -23,7 +24,7 @@ def verdict_of(agent: str, messages: Mapping[str, str], changed: Sequence[str]) 
     name = clean(shorten(agent)) or "This agent"
     if messages:
         wrong = [label_of(field) if field else "the file" for field in messages]
-        return f"✕ {name} cannot be saved: {_listed(wrong)} {'is' if len(wrong) == 1 else 'are'} not valid."
+        return f"✕ {name} cannot be saved: {joined(wrong)} {'is' if len(wrong) == 1 else 'are'} not valid."
     if not changed:
         return f"{name} is valid and saved."
     changes_text = ", ".join(changed) if len(changed) <= MAX_NAMED else count(len(changed), "field")
@@ -48,10 +49,6 @@ def _changed_fields(old: AgentText, new: AgentText) -> Iterable[str]:
             yield f"{label_of(field)} {was or 'not set'} → {is_now or 'not set'}" if short else label_of(field)
     if old.prompt != new.prompt:
         yield "prompt"
-
-
-def _listed(names: Sequence[str]) -> str:
-    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
 def label_of(field: str) -> str:

@@ -214,7 +214,9 @@ class CapTables:
             "tasks": int(row["tasks"]),
             "more_needed": int(row["more_needed"]),
             "sentences": [
-                clean(sentence) for sentence in advice.sentences if not self.roots or _is_about(sentence, setting)
+                clean(sentence)
+                for sentence in advice.sentences
+                if not self.roots or sentence.startswith(f"{shorten(setting.agent)}: ")
             ],
             "notes": [*map(clean, advice.notes)],
         }
@@ -237,11 +239,6 @@ def _agents_of_roots(runs: Sequence[Run]) -> list[str]:
         return []
     roots = [run for run in runs if run.parent_run_id not in ids]
     return in_agent_order([run.agent for run in roots], [run.parent_run_id is None for run in roots])
-
-
-def _is_about(sentence: str, setting: Setting) -> bool:
-    """Whether a sentence of a recommendation by agent is about the agent of a setting."""
-    return sentence.startswith(f"{shorten(setting.agent)}: ")
 
 
 def _where(setting: Setting) -> Hashable:

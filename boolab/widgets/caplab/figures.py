@@ -1,45 +1,35 @@
-"""The texts of the figures: the four numbers of a setting, and what each cap keeps and saves."""
+"""The texts of CapLab: the answer of a setting, its four numbers, what each cap keeps and saves, and the notes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from boolab.core.text import count
 from boolab.display.numbers import level, money, percent, rounded_down, short_number
-from boolab.stats.trade import Trade
+from boolab.display.text import joined
+from boolab.harnesses.setting import Setting
+from boolab.limits.table import LIMITS, MEASURES
+from boolab.stats.trade import BETTER_OFF, Trade
+from boolab.whatif.step_table import LABEL, Ledger
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapCurve:
-    """By cap, off being the last, what is kept, saved and stopped.
+    """By cap, off being the last, what is kept, saved and stopped."""
 
-    Attributes:
-        caps: The caps, ascending; None is no cap.
-        lower: How many successes are kept at least.
-        upper: How many may be kept.
-        at_least: The lower bound of the share of future successes that is kept.
-        saved: What is saved, in the unit of `measure`.
-        totals: What is on record.
-        stopped: How many runs are stopped.
-        total: How many successes there are.
-        measure: What is saved, in the plural, or "cost".
-        success: What a success is, in the plural.
-        noun: What is stopped: "run" or "turn".
-    """
-
-    caps: Sequence[int | None]
-    lower: Sequence[int]
-    upper: Sequence[int]
-    at_least: Sequence[float]
-    saved: Sequence[float]
-    totals: Sequence[float]
-    stopped: Sequence[int]
-    total: int
-    measure: str
-    success: str = "successes"
-    noun: str = "run"
+    caps: Sequence[int | None]  # the caps, ascending; None is no cap
+    lower: Sequence[int]  # how many successes are kept at least
+    upper: Sequence[int]  # how many may be kept
+    at_least: Sequence[float]  # the lower bound of the share of future successes that is kept
+    saved: Sequence[float]  # what is saved, in the unit of `measure`
+    totals: Sequence[float]  # what is on record
+    stopped: Sequence[int]  # how many runs are stopped
+    total: int  # how many successes there are
+    measure: str  # what is saved, in the plural, or "cost"
+    success: str = "successes"  # what a success is, in the plural
+    noun: str = "run"  # what is stopped: "run" or "turn"
 
     @property
     def shares(self) -> list[float | None]:
@@ -228,3 +218,93 @@ def _trade_number(label: str, trade: Trade) -> Number:
         "below": "" if trade.costs is None else f"a success costs {trade.costs} on record",
         "wrong": "",
     }
+
+
+def trade_in_numbers(kept: Mapping[str, int], saved: Mapping[str, Any]) -> Trade:
+    """What a setting saves for the successes that it may lose."""
+    unit = "cost" if saved["measure"] == "cost" else saved["label"]
+    return Trade(saved["saved"], kept["of"] - kept["lower"], saved["of"], kept["of"], unit)
+
+
+def verdict_of(
+    setting: Setting, kept: Mapping[str, int], saved: Mapping[str, Any], success: str, keep: float = 0.0
+) -> list[str]:
+    """What a setting keeps and saves, and whether that is a good trade; if it keeps too little, that comes first."""
+    limits = [LIMITS[name].with_value(value) for name, value in setting.limits.items() if value is not None]
+    if not limits:
+        return ["No limit is set: nothing is stopped, and nothing is saved.", ""]
+    several = len(limits) > 1
+    lower, upper = kept["lower"], kept["upper"]
+    most = "" if lower == upper else f" ({upper:,} at most)"
+    keeps = f"{'keep' if several else 'keeps'} {lower:,} of {kept['of']:,} {success}{most}"
+    too_few = kept["of"] and lower / kept["of"] < keep - 1e-12
+    less = f", {_shares(kept)}, less than the {level(keep)} to keep," if too_few else ""
+    what = [f"{keeps}{less}"] if kept["of"] else []
+    known = saved["share"] is not None
+    if known:
+        what.append(f"{'save' if several else 'saves'} {percent(saved['share'])} of the {saved['label']}")
+    if not what:
+        return ["Nothing is on record to keep or to save.", ""]
+    sentence = f"{joined(limits)} {' and '.join(what)}."
+    first = f"{sentence[0].upper()}{sentence[1:]}"
+    found = trade_in_numbers(kept, saved)
+    trade = found.sentence.partition(":")[0].rstrip(".")  # its numbers are among the four below
+    advice = f": {BETTER_OFF}" if found.is_poor else ""
+    return [first, f"{trade}{advice}." if known and trade else ""]
+
+
+def _shares(kept: Mapping[str, int]) -> str:
+    """The share that is kept, or where it is not known for certain, from the least to the most."""
+    ends = dict.fromkeys(rounded_down(kept[end] / kept["of"]) for end in ("lower", "upper"))
+    return " to ".join(ends)
+
+
+def notes_of(
+    ledger: Ledger, sums: Mapping[str, int], measure: str, objective: str, *, n_runs: int, noun: str, turns: bool
+) -> Iterable[str]:
+    """What is to be known of the runs and of what is saved, a sentence each."""
+    n = ledger.n_runs
+    tasks = ledger.runs["task"].replace("", None).nunique()
+    of_turns = f" with {count(n, 'turn')}" if noun == "turn" else ""
+    yield f"{count(n_runs, 'run')}{of_turns}, {count(int(tasks), 'task') if tasks else 'tasks not named'}."
+    if not n:
+        return
+    if ledger.success_by != LABEL:
+        yield (
+            f"No run has a label. A proxy stands in for success: the {noun} ended by itself. The proxy does not show "
+            "whether the work was good."
+        )
+    elif unlabelled := int((ledger.success < 0).sum()):
+        yield f"{count(unlabelled, 'run')} without a label: counted in what is saved, not in what is kept."
+    if cut := int((~ledger.terminated).sum()):
+        won = count(int(((ledger.success == 1) & ~ledger.terminated).sum()), "success", "successes")
+        broken = ", with an error, or by an interruption" if noun == "turn" else ", or with an error"
+        yield (
+            f"{count(cut, noun)} ended at a limit of the recording{broken} ({won} "
+            f"among them), and {'keeps its' if cut == 1 else 'keep their'} recorded outcome: a looser limit changes "
+            "nothing here."
+        )
+    if measure != objective:
+        known = int((ledger.used[objective] >= 0).sum())
+        few = (
+            f"Only {known:,} of {count(ledger.n_steps, 'step')} have a known" if known else "The source does not record"
+        )
+        yield f"{few} {MEASURES[objective].label}: what is saved is counted in {MEASURES[measure].label}."
+    elif left := sums.get(f"n_unknown_{measure}", 0):
+        yield f"{count(left, noun)} of unknown {MEASURES[measure].label} left out of what is saved."
+    if turns:
+        yield (
+            "Each turn is limited by itself, and later turns stand as recorded: what is saved of tokens and cost "
+            "is an estimate where a turn is stopped that others follow."
+        )
+
+
+def skipped_values(options: Mapping[str, Sequence[int | None]], whole: Mapping[str, bool]) -> Iterable[str]:
+    """Which sliders have not all whole numbers, and how many they have."""
+    some = [
+        f"{len(values) - 1:,} up to {values[-2]:,} ({LIMITS[name].label})"
+        for name, values in options.items()
+        if not whole[name]
+    ]
+    if some:
+        yield f"The sliders skip values of a long range: {', '.join(some)}."

@@ -57,21 +57,13 @@ class Question:
 
 
 class RunGroup(NamedTuple):
-    """Runs that have a limit in common.
+    """Runs that have a limit in common."""
 
-    Attributes:
-        name: Its name as the `agent` of a setting.
-        agent: The agent of its runs; None for all agents.
-        runs: The places of its runs.
-        title: What it is called.
-        detail: Its data set and its number of runs.
-    """
-
-    name: str
-    agent: str | None
-    runs: tuple[int, ...]
-    title: str
-    detail: str
+    name: str  # its name as the `agent` of a setting
+    agent: str | None  # the agent of its runs; None for all agents
+    runs: tuple[int, ...]  # the places of its runs
+    title: str  # what it is called
+    detail: str  # its data set and its number of runs
 
     @property
     def limits_of(self) -> str:

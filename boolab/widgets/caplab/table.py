@@ -25,12 +25,22 @@ from boolab.whatif.first_crossing import RANKS, UNDECIDED, Places
 from boolab.whatif.grid import Settings, settings_of
 from boolab.whatif.step_table import LABEL, PROXY, TURN_PROXY, Ints, Ledger
 from boolab.widgets.caplab.controls import Values, edges_of, end_of, is_log, ticks_of
-from boolab.widgets.caplab.figures import CapCurve, frontier_title, note_of, numbers_of, tightest, tips_of, title_of
+from boolab.widgets.caplab.figures import (
+    CapCurve,
+    frontier_title,
+    note_of,
+    notes_of,
+    numbers_of,
+    skipped_values,
+    tightest,
+    tips_of,
+    title_of,
+    trade_in_numbers,
+    verdict_of,
+)
 from boolab.widgets.caplab.how_to_set import how_to_set, short_of
-from boolab.widgets.caplab.notes import notes_of, skipped_values
 from boolab.widgets.caplab.question import Question
 from boolab.widgets.caplab.stops import FirstStops, KeptByTask, SavedByTask, chosen_columns, weights_of
-from boolab.widgets.caplab.verdict import trade_in_numbers, verdict_of
 
 ROWS: Final = 12
 """How many of the runs that a setting stops are listed at first."""

@@ -8,17 +8,16 @@ from itertools import zip_longest
 from typing import Any, Final, NamedTuple, Self
 
 from boolab.core.redacted import chars_of, is_redacted
-from boolab.core.run import Run
+from boolab.core.run import Run, stop_place
 from boolab.core.text import clean, clip, count, first_of
 from boolab.core.types import REDACTED, Step, ToolCall, ToolResult
 from boolab.display.text import aligned
 from boolab.display.tool_kinds import Kind, kind_of
 from boolab.limits.call_identity import arguments_hash
-from boolab.limits.table import LIMIT_OF_REASON
+from boolab.limits.table import LIMIT_OF_REASON, LIMITS
 from boolab.sweeps.divergence import DivergenceKind
 from boolab.widgets._base.run_texts import dollars_of, in_words, labelled, tokens_of
 from boolab.widgets.compare.alignment import Stretch, align
-from boolab.widgets.compare.words import end_words
 from boolab.widgets.replay.cards import without_commands
 
 MAX_NAMED: Final = 3  # calls of a step in a sentence
@@ -27,6 +26,7 @@ _QUOTE: Final = 90
 _SHELL: Final = re.compile(r"[|&;<>`$()]")  # of more than one command, or of one that writes a file
 _MINUS: Final = "\N{MINUS SIGN}"
 _MINUTE_MS: Final = 60_000
+_SHOWN: Final = ("response", "made", "would", "end", "after")  # kinds of divergence that the cells show
 _PEEK: Final = 2_000  # characters of a text that is cut to one line
 
 
@@ -52,21 +52,13 @@ class DivergentStep(_Divergent):
 
 
 class Side(NamedTuple):
-    """One of the two runs.
+    """One of the two runs."""
 
-    Attributes:
-        name: Its name on the page.
-        run: The run.
-        stop: How it ends, in words.
-        reason: The stop reason, or None where a recording does not show it.
-        opens: The run that shows its steps.
-    """
-
-    name: str
+    name: str  # its name on the page
     run: Run
-    stop: str
-    reason: str | None
-    opens: str
+    stop: str  # how it ends, in words
+    reason: str | None  # the stop reason, or None where a recording does not show it
+    opens: str  # the run that shows its steps
 
 
 def side_of(run: Run, name: str) -> Side:
@@ -120,7 +112,7 @@ def compare_data(
         "title": title_of(a, b, divergence),
         "sides": [_side(side) for side in (a, b)],
         "divergence": None if divergence is None else divergence._asdict(),
-        "did": [None, None] if divergence is None else _did(divergence),
+        "did": [None, None] if divergence is None or divergence.kind in _SHOWN else [divergence.a, divergence.b],
         "differences": differences,
         "stretches": [{"kind": kind, **s._asdict()} for s, kind in stretches],
         "steps": [
@@ -250,12 +242,6 @@ def _quoted(messages: Sequence[tuple[str, str]] | None, others: Sequence[tuple[s
     same = next((n for n, (x, y) in enumerate(zip(text, other, strict=False)) if x != y), min(len(text), len(other)))
     start = max(0, same - _QUOTE // 3)
     return f'gets from the {role}: "{"…" if start else ""}{_line(text[start:], _QUOTE)}"'
-
-
-def _did(divergence: DivergentStep) -> list[str | None]:
-    if divergence.kind in ("response", "made", "would", "end", "after"):
-        return [None, None]  # the cells show it
-    return [divergence.a, divergence.b]
 
 
 def _step_in_words(step: Step) -> str:
@@ -405,3 +391,20 @@ def _notes(a: Run, b: Run) -> Iterator[str]:
     for one, other in zip_longest(a.steps[:1], b.steps[:1]):
         if one is None or other is None:
             yield "One of the two has no steps."
+
+
+def reason_words(reason: str) -> str:
+    """A stop reason in words."""
+    return LIMITS[LIMIT_OF_REASON[reason]].label if reason in LIMIT_OF_REASON else reason.replace("_", " ")
+
+
+def end_words(run: Run) -> str:
+    """How a run ended."""
+    stop, place = run.stop, stop_place(run)
+    if stop.reason not in LIMIT_OF_REASON:
+        rule = f", by {stop.rule}" if stop.rule else ""
+        return f"{reason_words(stop.reason)} {place}{rule}"
+    axis = LIMITS[LIMIT_OF_REASON[stop.reason]]
+    # Thresholds of costs and times are in the units of the record.
+    value = "" if stop.threshold is None or axis.fractions else f" of {stop.threshold:,}"
+    return f"stopped {place} by its {axis.label}{value}"

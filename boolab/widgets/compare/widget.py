@@ -8,17 +8,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from boolab.core.run import Run
-from boolab.core.text import count
+from boolab.core.text import clean, count
 from boolab.core.types import Stop
 from boolab.errors import SettingError
 from boolab.frames.runs import Runs, one_run, two_runs
-from boolab.harnesses.compare import distinct_names
+from boolab.harnesses.compare import compare_policies, distinct_names
+from boolab.harnesses.describe import NOT_APPLICABLE
 from boolab.harnesses.policy import Policy
 from boolab.harnesses.presets import get_policy, policies
 from boolab.logs.shipped import ATLAS
 from boolab.plots.timeline import plot_timeline
-from boolab.runtime.agents.agent import Agent
-from boolab.runtime.tools.tool import ToolSpec
+from boolab.runtime.agents.agent import Agent, limits_of, policy_of
+from boolab.runtime.tools.tool import ToolSpec, as_tool
 from boolab.sweeps.divergence import Script, both_runs, run_script
 from boolab.whatif.evaluate import counterfactual
 from boolab.widgets._base.standalone_html import PagePart
@@ -29,10 +30,10 @@ from boolab.widgets.compare.data import (
     compare_data,
     compare_text,
     first_divergent_step,
+    reason_words,
     side_of,
 )
-from boolab.widgets.compare.differences import agents_differ, policies_differ
-from boolab.widgets.compare.words import reason_words
+from boolab.widgets.replay.diffs import diff_of
 from boolab.widgets.replay.widget import OpeningView, OpensRuns, replay_parts
 
 if TYPE_CHECKING:
@@ -254,3 +255,37 @@ def _of_recording(
         notes = (f"{name} is not run: its side is what the recording shows about it. {unknown}",)
     sides = (recorded, would) if first else (would, recorded)
     return sides, divergence, notes
+
+
+def agents_differ(a: Agent, b: Agent) -> dict[str, Any]:
+    """The rows of what is not the same in both, and the lines in which their prompts differ."""
+    both = [_facts(agent) for agent in (a, b)]
+    names = dict.fromkeys(name for facts in both for name in facts)
+    rows = [{"name": name, "a": both[0].get(name, "no"), "b": both[1].get(name, "no")} for name in names]
+    prompt = [line._asdict() for line in diff_of(a.prompt, b.prompt)]
+    return {"of": "agents", "rows": [row for row in rows if row["a"] != row["b"]], "prompt": prompt}
+
+
+def policies_differ(a: str | Policy, b: str | Policy) -> dict[str, Any]:
+    """The axes that are not the same in both."""
+    rows = []
+    for axis in compare_policies(a, b).rows:
+        if axis.differs and not axis.field.startswith("about."):
+            one, other = ("no such setting" if cell == NOT_APPLICABLE else clean(cell) for cell in axis.cells)
+            rows.append({"name": axis.name, "a": one, "b": other})
+    return {"of": "policies", "rows": rows, "prompt": []}
+
+
+def _facts(agent: Agent) -> dict[str, str]:
+    policy = policy_of(agent)
+    tools = ", ".join(tool if isinstance(tool, str) else as_tool(tool).name for tool in agent.tools)
+    facts = {
+        "policy": str(policy),
+        "tools": tools or "all that are given to the run",
+        "exempt from the doom-loop threshold": ", ".join(agent.exempt) or "none",
+        "temperature": "the model's own" if agent.temperature is None else f"{agent.temperature:g}",
+    }
+    for sentence in limits_of(agent, policy):
+        name, _, value = sentence.partition(": ")
+        facts[name] = f"{facts[name]}; {value}" if name in facts else value
+    return {name: clean(value) for name, value in facts.items()}

@@ -45,7 +45,8 @@ def card_of(
         return {"about": "", "fields": [], "edits": []}
     edits = edits_of(kind, arguments if value is None else value, result, window)[:_MAX_EDITS]
     used_keys = {*chain.from_iterable(edit.keys for edit in edits)}
-    if used_keys and isinstance(value, Mapping) and _is_word(value.get("command")):
+    command = value.get("command") if used_keys and isinstance(value, Mapping) else None
+    if isinstance(command, str) and command.isidentifier():
         used_keys.add("command")  # what an editor with several commands does is seen in its diff
     subject, whole_keys = _about(tool, kind, arguments if value is None else value, edits, used_keys)
     fields = (
@@ -88,10 +89,6 @@ def _about(tool: str, kind: str, value: object, edits: list[Edit], used_keys: se
         if len(other_keys) == 1 and isinstance(value[other_keys[0]], str | int | float):
             return _line(tool, other_keys[0], str(value[other_keys[0]]))
     return (clip(clean(edits[0].path), MAX_ABOUT) if edits else ""), set()
-
-
-def _is_word(value: object) -> bool:
-    return isinstance(value, str) and value.isidentifier()
 
 
 def _command_line(value: object) -> str:

@@ -193,7 +193,7 @@ class SweepCounts:
         cells_left = None if self.total is None else self.total - self._done
         columns, fixed = self._columns()
         ordered = sorted(self._rows, key=self._place(columns))
-        cells_per_row = self._planned()
+        cells_per_row = len(self._about.get("tasks", ())) * int(self._about.get("repeats", 0))  # 0: not known
         idle_columns = [] if state == "running" else [*self._without_effect(columns)]
         rows = [self._row(key, columns, cells_per_row, running=state == "running") for key in ordered[:ROWS]]
         worst = sorted(self._failures, key=lambda text: -self._failures[text].runs)
@@ -270,10 +270,6 @@ class SweepCounts:
             return tuple((orders[name].get(text, math.inf), text) for name, text in zip(columns, texts, strict=True))
 
         return sort_key
-
-    def _planned(self) -> int:
-        """How many cells each setting has; 0 if it is not known."""
-        return len(self._about.get("tasks", ())) * int(self._about.get("repeats", 0))
 
     def _verdict(self, state: State, ordered: list[tuple[Any, ...]], columns: list[str]) -> str:
         """What the sweep has found, once all its runs are done. Settings are named by what makes a difference."""
