@@ -198,10 +198,7 @@ class UnknownCounter(BoolabError):
 
 
 def forgot_await(value: object) -> str:
-    """The hint for a coroutine where something else is expected; "" for any other value.
-
-    The coroutine is closed, so that Python does not warn that it was never awaited.
-    """
+    """The hint for a coroutine where something else is expected, which is closed then; "" for any other value."""
     close = getattr(value, "close", None)
     if not hasattr(value, "cr_frame") or close is None:
         return ""
@@ -210,10 +207,7 @@ def forgot_await(value: object) -> str:
 
 
 def nearest(name: object, known: Iterable[object], cutoff: float = 0.6) -> str | None:
-    """The known name nearest to one that is not known; None if none is near.
-
-    `cutoff`: how alike they have to be, from 0 to 1.
-    """
+    """The known name nearest to one that is not known; None if none is as alike as `cutoff`, from 0 to 1."""
     import difflib  # only when something is wrong: rules start fast
 
     close = difflib.get_close_matches(str(name), [str(one) for one in known], n=1, cutoff=cutoff)
@@ -221,18 +215,7 @@ def nearest(name: object, known: Iterable[object], cutoff: float = 0.6) -> str |
 
 
 def near(name: object, known: Collection[object], title: str = "", *, every: bool = False) -> str:
-    """The end of a message about a name that is not known: the nearest one, or else all.
-
-    `title`: what stands before the list of all; "" for no list.
-
-    Example:
-        >>> "there is no policy 'boocde'" + near("boocde", ["boocode", "naive"])
-        "there is no policy 'boocde'; did you mean 'boocode'?"
-        >>> near("x", ["boocode", "naive"], "presets")
-        '; presets: boocode, naive'
-        >>> near("boocde", ["boocode", "naive"], "presets", every=True)
-        "; did you mean 'boocode'? Presets: boocode, naive"
-    """
+    """The end of a message about a name that is not known: the nearest one, or else, after `title`, all."""
     listed = f"{title}: {', '.join(map(str, known))}" if title else ""
     if close := nearest(name, known):
         return f"; did you mean {close!r}?{f' {listed[:1].upper()}{listed[1:]}' if every else ''}"
@@ -254,12 +237,7 @@ def program() -> str:
 
 
 def install(packages: str) -> str:
-    """The command that installs packages, such as `boolab[learn]`, for the Python that runs now.
-
-    Example:
-        >>> install("boolab[learn]").partition("pip ")[2]
-        "install 'boolab[learn]'"
-    """
+    """The command that installs packages, such as `boolab[learn]`, for the Python that runs now."""
     import shlex
     import shutil
     from pathlib import Path

@@ -66,13 +66,6 @@ class VirtualClock:
     """Time that only `sleep` advances, by whole milliseconds and at least by one.
 
     `deadline_ms`: the time at which `sleep` raises `TimeoutError`.
-
-    Example:
-        >>> clock = VirtualClock()
-        >>> fast, slow = clock.fork(), clock.fork()
-        >>> asyncio.run(slow.sleep(1.5))
-        >>> clock.join([fast, slow]); clock.now()
-        1500
     """
 
     virtual = True

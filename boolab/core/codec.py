@@ -71,13 +71,7 @@ def run_of(row: Mapping[str, Any], **rest: object) -> Run:
 
 
 def decode(kind: type[_Kind], value: object) -> _Kind:
-    """The record of this kind that a JSON value stands for.
-
-    Example:
-        >>> import boolab as bl
-        >>> decode(bl.models.ToolCall, encode(bl.models.ToolCall("1", "ls", "{}"), "a call"))
-        ToolCall(id='1', name='ls', arguments='{}')
-    """
+    """The record of this kind that a JSON value stands for."""
     hint: Any = kind  # a type of any kind is hashable, which mypy does not see
     read: Callable[[object], _Kind] = _reader(hint)
     return read(value)

@@ -16,11 +16,5 @@ def runnable(text: str) -> str:
 
 
 def with_program(text: str, word: str) -> str:
-    r"""A text in which lines that are commands of boolab, and those that are to be typed, begin with another word.
-
-    Example:
-        >>> print(with_program("# The hook of boolab holds them:\nboolab hook claude-code", ".venv/bin/boolab"))
-        # The hook of boolab holds them:
-        .venv/bin/boolab hook claude-code
-    """
+    """A text in which lines that are commands of boolab, and those that are to be typed, begin with another word."""
     return text if word == "boolab" else _COMMAND.sub(lambda match: f"{match[1]}{word} ", text)

@@ -18,13 +18,7 @@ CHARS_PER_TOKEN: Final = 4
 
 
 class Context(Sequence[Message]):
-    """What is sent to a model: a head, the history from some place on, and a tail. Nothing is copied.
-
-    Example:
-        >>> hello, history = Message("user", (Text("Hello"),)), []
-        >>> len(Context((hello,), history, 0, (hello,)))
-        2
-    """
+    """What is sent to a model: a head, the history from some place on, and a tail. Nothing is copied."""
 
     __slots__ = ("__weakref__", "_head", "_history", "_start", "_tail")
 
@@ -74,12 +68,7 @@ class Context(Sequence[Message]):
 
 
 def estimated_tokens(messages: Iterable[Message]) -> int:
-    """How many tokens messages may have, by their characters.
-
-    Example:
-        >>> estimated_tokens([Message("user", (Text("Hello, you."),))])
-        3
-    """
+    """How many tokens messages may have, by their characters."""
     chars = 0
     for message in messages:
         for part in message.parts:
@@ -93,21 +82,7 @@ def estimated_tokens(messages: Iterable[Message]) -> int:
 
 
 class Growing(Generic[S]):
-    """A fold over growing lists of messages. It keeps each list's state for as long as the list exists.
-
-    `start`: makes the state of an empty list, a mutable object.
-
-    Example:
-        >>> from boolab.core.messages import History, Input
-        >>> inputs = []
-        >>> history = History([Message("user", (Text("Hello"),))], [], inputs)
-        >>> texts = Growing(list, lambda state, message: state.append(message.text))
-        >>> texts(history)
-        (['Hello'], ())
-        >>> inputs.append(Input(1, Message("user", (Text("Hurry."),))))
-        >>> texts(history)[0] is texts(history)[0], texts(history)[0]
-        (True, ['Hello', 'Hurry.'])
-    """
+    """A fold over growing lists of messages, whose states are kept as long as the lists; `start` makes an empty one."""
 
     def __init__(self, start: Callable[[], S], add: Callable[[S, Message], object]) -> None:
         self._start = start

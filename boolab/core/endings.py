@@ -24,15 +24,7 @@ FINISHING: Final = frozenset(
 
 
 def terminated(run: Run) -> bool:
-    """Whether the record ended by itself, so that it would have ended there under a looser limit too.
-
-    Returns True unless the run is censored.
-
-    Example:
-        >>> import boolab as bl
-        >>> terminated(bl.run_sync(None, "Hello", model=bl.ScriptedModel(["Hi."])))
-        True
-    """
+    """Whether the record ended by itself, so that it would have ended there under a looser limit too."""
     return not run.censored
 
 
@@ -43,13 +35,6 @@ def proxy_success(run: Run) -> bool:
     run when it is called), and the finish reason of its last response is not `length`, `content_filter` or `error`. A
     run that ended with a synthesis has its answer from there, whatever its last response was. A run without steps is
     not a success.
-
-    Example:
-        >>> import boolab as bl
-        >>> cut = bl.ScriptedModel([{"text": "The answer is", "finish_reason": "length"}])
-        >>> run = bl.run_sync(None, "Hello", model=cut)
-        >>> terminated(run), proxy_success(run)
-        (True, False)
     """
     if run.stop_reason == "synthesis":
         return True
@@ -61,12 +46,6 @@ def turn_proxy_success(run: Run, steps: Sequence[Step]) -> bool:
 
     The run's last turn ends as the run does. An earlier turn was answered if its last response calls no tools, and
     that step would count at the end of a run.
-
-    Example:
-        >>> import boolab as bl
-        >>> run = bl.run_sync(None, "Hello", model=bl.ScriptedModel(["Hi."]))
-        >>> turn_proxy_success(run, run.steps)
-        True
     """
     if not steps:
         return False
@@ -77,14 +56,7 @@ def turn_proxy_success(run: Run, steps: Sequence[Step]) -> bool:
 
 
 def finished_unexecuted(run: Run) -> bool:
-    """Whether the run reports that it finished, with calls in its last response that were never executed.
-
-    Example:
-        >>> import boolab as bl
-        >>> model = bl.ScriptedModel([{"tool_calls": [{"name": "ls"}], "finish_reason": "stop"}])
-        >>> finished_unexecuted(bl.run_sync(None, "Hello", model=model, policy="naive"))
-        True
-    """
+    """Whether the run reports that it finished, with calls in its last response that were never executed."""
     return run.stop_reason == "finished" and bool(run.steps) and _has_unexecuted_call(run.steps[-1])
 
 

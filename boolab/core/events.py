@@ -98,13 +98,7 @@ def stop_event(run: Run) -> Event:
 
 
 def run_events(run: Run) -> list[Event]:
-    """All events of a run in order: those of its steps, the exceptional ones, and the stop.
-
-    Example:
-        >>> import boolab as bl
-        >>> [event.kind for event in run_events(bl.run_sync(None, "Hello", model=bl.ScriptedModel(["Hi."])))]
-        ['step_start', 'text', 'stop']
-    """
+    """All events of a run in order: those of its steps, the exceptional ones, and the stop."""
     events = _events_after(run, 0)
     message = len(run.prompt)
     came_in = Counter(step_index for step_index, _ in run.inputs)
@@ -137,21 +131,7 @@ RECORDED_BY: Final = frozenset(
 
 
 def compactions_of(run: Run) -> dict[int, int] | None:
-    """How often the history was compacted before each step.
-
-    Returns how often, by the number of the step that followed; without the steps before which it was not. None if the
-    record does not report whether it was.
-
-    Example:
-        >>> import boolab as bl
-        >>> from boolab.core.types import Event
-        >>> from dataclasses import replace
-        >>> run = bl.run_sync(None, "Hello", model=bl.ScriptedModel(["Hi."]))
-        >>> compactions_of(run), compactions_of(replace(run, source="tau_bench"))
-        ({}, None)
-        >>> compactions_of(replace(run, events=(Event(None, "compaction", {"after_step": 2}),)))
-        {3: 1}
-    """
+    """How often the history was compacted before each step, where it was; None if the record does not report it."""
     counts_by_step: defaultdict[int, Counter[bool]] = defaultdict(Counter)
     for _, kind, payload in run.events:
         if kind == "compaction":

@@ -47,10 +47,7 @@ class Pool(Protocol):
         ...
 
     def submit(self, function: Callable[..., T], *args: object) -> Future[T]:
-        """Call a function in a worker; workers must be able to import it.
-
-        The future raises `WorkerDied` if the worker vanished before; `submit` does if all workers are gone for good.
-        """
+        """Call a function that workers can import; `WorkerDied`, now or in the future, if there is no worker for it."""
         ...
 
 
@@ -60,11 +57,6 @@ def open_pool(executor: Executor) -> Iterator[Pool]:
 
     The processes of `"processes"` end with the block; the user's own executor or client stays open. Where the scheduler
     of a client is lost, all unfinished tasks raise `SchedulerLost`.
-
-    Example:
-        >>> with open_pool("processes") as pool:
-        ...     pool.submit(divmod, 7, 2).result()
-        (3, 1)
     """
     argument: object = executor
     if argument == "processes":

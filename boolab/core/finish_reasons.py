@@ -42,12 +42,7 @@ FAILED_FINISH: Final = frozenset({"length", "content_filter", "error"})
 
 
 def finish_reason(word: object) -> str | None:
-    """A provider's word for why a response ended, in boolab's vocabulary; a word that is not known stays as it is.
-
-    Example:
-        >>> finish_reason("end_turn"), finish_reason("MAX_TOKENS"), finish_reason("pause"), finish_reason(None)
-        ('stop', 'length', 'pause', None)
-    """
+    """A provider's word for why a response ended, in boolab's vocabulary; a word that is not known stays as it is."""
     if not isinstance(word, str) or not word:
         return None
     return _FINISH.get(word.lower().replace("-", "_"), word)

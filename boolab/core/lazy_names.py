@@ -9,15 +9,7 @@ from importlib import import_module
 
 
 def lazy_names(package: str) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
-    """The `__getattr__` and the `__dir__` of a package whose stub, `__init__.pyi`, lists its public names.
-
-    The stub has a line `from module import name as name` for each. Type checkers and editors read the same list.
-
-    Example:
-        >>> __getattr__, __dir__ = lazy_names("boolab.runtime.models")
-        >>> __getattr__("Retry").__module__, "Retry" in __dir__()
-        ('boolab.runtime.models.remote.options', True)
-    """
+    """The `__getattr__` and `__dir__` of a package whose stub has `from module import name as name` for each name."""
 
     def get(name: str) -> object:
         if name.startswith("__") and name != "__all__":

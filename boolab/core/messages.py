@@ -88,10 +88,6 @@ class History(Sequence[Message]):
     `steps`: the steps; the list may grow. `inputs`: the messages that came in between steps, in order; the list may
     grow. `missing`: what stands for the result of a call that was dropped; by default nothing does. It is given where
     the messages are for a model: no sentinels are among them then, and no responses that broke off.
-
-    Example:
-        >>> len(History([Message("user", (Text("Hello"),))], []))
-        1
     """
 
     def __init__(

@@ -30,23 +30,14 @@ def require() -> None:
 
 
 def cost_of(usage: Usage, model: str, base_url: str, *, cache_write_tokens: int | None = 0) -> int | None:
-    """The cost of a response at its provider's list price.
-
-    `usage`: the usage; input tokens include cached ones, output tokens include reasoning. `cache_write_tokens`: the
-    input tokens that were written to the provider's cache. Returns integer micro-dollars; None if the provider, the
-    model or a number of tokens is unknown.
-    """
+    """A response's micro-dollars at list price; None if the provider, the model or a number of tokens is unknown."""
     if cache_write_tokens is None or _is_near(base_url):
         return None
     return _cost(usage._replace(cache_write_tokens=cache_write_tokens), model, provider_api_url=base_url)
 
 
 def list_price(usage: Usage, model: str, provider: str, day: datetime | None = None) -> int | None:
-    """The cost of a recorded response at its provider's list price, as `cost_of`.
-
-    `usage`: the usage, with its own `cache_write_tokens` (None counts as none); `cache_write_1h_tokens` cost more.
-    `day`: the time of the response, because prices change; by default now.
-    """
+    """The cost of a recorded response, as `cost_of`, with its own `cache_write_tokens` and the prices of its day."""
     return _cost(usage, model, provider_id=provider, genai_request_timestamp=day)
 
 

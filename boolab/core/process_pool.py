@@ -36,14 +36,7 @@ class _Task(NamedTuple):
 
 
 class ProcessPool:
-    """Processes that are started as they are needed, at most `size` (by default one for each core that may be used).
-
-    Example:
-        >>> pool = ProcessPool(1)
-        >>> pool.submit(divmod, 7, 2).result()
-        (3, 1)
-        >>> pool.close()
-    """
+    """Processes that are started as they are needed, at most `size` (by default one for each core that may be used)."""
 
     def __init__(self, size: int | None = None) -> None:
         self.size = cores() if size is None else size

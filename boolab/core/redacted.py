@@ -41,10 +41,6 @@ class RedactedArguments:
         ordered: The number of the first that are the same with the keys in their order.
         sent: The number of the text as sent.
         chars: How many characters the text has.
-
-    Example:
-        >>> str(RedactedArguments(2, 9, 9, 340)), str(RedactedArguments(9, 9, 9, 340))
-        ('<redacted arguments 9/9/2: 340 chars>', '<redacted arguments 9: 340 chars>')
     """
 
     canonical: int
@@ -63,12 +59,7 @@ class RedactedArguments:
 
 
 def redacted_arguments(arguments: str) -> RedactedArguments | None:
-    """What a placeholder of arguments holds; None if they are no placeholder.
-
-    Example:
-        >>> redacted_arguments("<redacted arguments 9/9/2: 340 chars>").canonical, redacted_arguments('{"path": "a"}')
-        (2, None)
-    """
+    """What a placeholder of arguments holds; None if they are no placeholder."""
     match = _match(arguments)
     if match is None or match[1] != "arguments":
         return None
@@ -77,54 +68,29 @@ def redacted_arguments(arguments: str) -> RedactedArguments | None:
 
 
 def redacted_text(number: int, chars: int) -> str:
-    """The placeholder of a text.
-
-    Example:
-        >>> redacted_text(5, 80)
-        '<redacted text 5: 80 chars>'
-    """
+    """The placeholder of a text."""
     return f"<redacted text {number}: {chars} chars>"
 
 
 def redacted_result(number: int, begins: int, chars: int, *, timed_out: bool) -> str:
-    """The placeholder of a result.
-
-    Example:
-        >>> redacted_result(31, 12, 1204, timed_out=False), redacted_result(7, 7, 90, timed_out=True)
-        ('<redacted result 31/12: 1204 chars>', '<redacted result 7: 90 chars, did not finish within its time>')
-    """
+    """The placeholder of a result."""
     numbers = f"{number}" if begins == number else f"{number}/{begins}"
     return f"<redacted result {numbers}: {chars} chars{f', {TIMED_OUT} its time' if timed_out else ''}>"
 
 
 def is_redacted(text: str) -> bool:
-    """Whether a text is a placeholder, so that what it stands for is not known.
-
-    Example:
-        >>> is_redacted("<redacted text 5: 80 chars>"), is_redacted("See <redacted text 5: 80 chars>")
-        (True, False)
-    """
+    """Whether a text is a placeholder, so that what it stands for is not known."""
     return _match(text) is not None
 
 
 def chars_of(text: str) -> int:
-    """How many characters a text has, or the text that a placeholder stands for.
-
-    Example:
-        >>> chars_of("Hello"), chars_of("<redacted text 5: 80 chars>")
-        (5, 80)
-    """
+    """How many characters a text has, or the text that a placeholder stands for."""
     match = _match(text)
     return len(text) if match is None else int(match[5])
 
 
 def beginning_of(content: str) -> str:
-    """The beginning of a result: two results begin the same if and only if these are equal.
-
-    Example:
-        >>> beginning_of("not found"), beginning_of("<redacted result 31/12: 1204 chars>")
-        ('not found', '<redacted result 12>')
-    """
+    """The beginning of a result: two results begin the same if and only if these are equal."""
     match = _match(content)
     return content[:BEGINNING] if match is None else f"<redacted result {match[3] or match[2]}>"
 

@@ -28,16 +28,5 @@ _UNFLAGGED = ("cline",)
 
 
 def is_rejection(source: str, content: str, *, is_error: bool | None) -> bool:
-    """Whether a result is the answer to a call that was rejected, and so never executed.
-
-    Args:
-        source: The name of the log's format.
-        content: The text of the result.
-        is_error: Whether the log marks the result as an error; what a call printed is none, whatever its words.
-
-    Example:
-        >>> denied = "Permission to use Bash with command rm x has been denied."
-        >>> is_rejection("claude_code", denied, is_error=True), is_rejection("claude_code", denied, is_error=False)
-        (True, False)
-    """
+    """Whether a result in a log answers a call that was rejected, and so never executed."""
     return (is_error is not False or source in _UNFLAGGED) and _ANSWERS.match(content) is not None

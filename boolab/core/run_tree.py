@@ -18,10 +18,7 @@ from boolab.core.types import ToolCall
 
 
 def each_with_subagents(runs: Iterable[Run]) -> Iterator[Run]:
-    """The runs as they come, each followed by those of its subagents that have not come already.
-
-    `runs`: runs, from a generator too: of those that are not subagents nothing is remembered.
-    """
+    """The runs as they come, each followed by those of its subagents that have not come already."""
     followed: set[str] = set()
     seen_ids: set[str] = set()
     for run in runs:
@@ -53,10 +50,7 @@ def descendants(run: Run) -> Iterator[Run]:
 
 
 def rebuilt(run: Run, make: Callable[[Run], Run]) -> Run:
-    """A run made anew, with those of its subagents, each by a function that need not care for its own.
-
-    `make`: makes one run from one; it is called for a run before it is for its subagents.
-    """
+    """A run made anew with its subagents: `make` is called for a run before it is for its subagents."""
     if not run.subagents:
         return make(run)
     tree = [(original, make(original)) for original in (run, *descendants(run))]
@@ -79,13 +73,7 @@ class Start(NamedTuple):
 
 
 def starts_of(run: Run) -> list[Start]:
-    """The subagents that a run has started by its record, each once, in the order of its events.
-
-    Example:
-        >>> import boolab as bl
-        >>> starts_of(bl.run_sync(None, "Hello", model=bl.ScriptedModel(["Hi."])))
-        []
-    """
+    """The subagents that a run has started by its record, each once, in the order of its events."""
     starts: dict[object, Start] = {}
     for number, event in enumerate(run.events):
         if event.kind != "subagent":
@@ -100,10 +88,7 @@ def starts_of(run: Run) -> list[Start]:
 
 
 def parent_steps(runs: Iterable[Run]) -> dict[str, int]:
-    """The number of the step of its parent at which each subagent was started, by run id, where it is on record.
-
-    A subagent that none of these runs has on record is left out.
-    """
+    """The step of its parent at which each subagent was started, by run id, where it is on record."""
     steps_by_run: dict[str, int] = {}
     for run in runs:
         for step, run_id, _ in starts_of(run):
@@ -145,15 +130,7 @@ class Kin(NamedTuple):
 
 
 def kin_of(run_ids: Sequence[str], parent_ids: Sequence[str | None], starts: Mapping[int, Sequence[Start]]) -> Kin:
-    """Who among some runs started whom.
-
-    `starts`: the subagents that each run, by its row, has started; runs that started none may be left out.
-
-    Example:
-        >>> kin = kin_of(["lead", "scout"], [None, "lead"], {0: [Start(2, "scout"), Start(3, "gone")]})
-        >>> kin.parent, kin.step, kin.missing
-        ([-1, 0], [0, 2], [Missing(caller=0, step=3, agent='')])
-    """
+    """Who among some runs started whom, from the subagents that each run, by its row, has started."""
     rows: dict[str, list[int]] = {}
     for row, run_id in enumerate(run_ids):
         rows.setdefault(run_id, []).append(row)
@@ -192,14 +169,7 @@ def _previous_copy(copies: Sequence[int], row: int) -> int:
 
 
 def homes_of(links: Iterable[tuple[str, str | None]], on_record: Collection[str]) -> dict[str, tuple[str, int]]:
-    """The family of each run that has kin: an id that all of them share, and how many they are.
-
-    `on_record`: the ids of all runs; others are left out.
-
-    Example:
-        >>> homes_of([("scout", "lead"), ("clerk", "scout"), ("orphan", "gone")], {"lead", "scout", "clerk", "orphan"})
-        {'lead': ('lead', 3), 'scout': ('lead', 3), 'clerk': ('lead', 3)}
-    """
+    """The family of each run that has kin among the ids on record: an id that all share, and how many they are."""
     above: dict[str, str] = {}
 
     def head(run_id: str) -> str:
@@ -216,12 +186,7 @@ def homes_of(links: Iterable[tuple[str, str | None]], on_record: Collection[str]
 
 
 def roots_of(parent: Sequence[int]) -> list[int]:
-    """For each run the row of the run that its family began with: itself, where it has no parent.
-
-    Example:
-        >>> roots_of([-1, 0, 1, -1])
-        [0, 0, 0, 3]
-    """
+    """For each run the row of the run that its family began with: itself, where it has no parent."""
     roots: list[int] = []
     for row in range(len(parent)):
         index, visited = row, {row}
@@ -242,12 +207,7 @@ _Key = TypeVar("_Key", bound=Hashable)
 
 
 def in_agent_order(keys: Sequence[_Key], is_main: Sequence[bool]) -> list[_Key]:
-    """The groups of runs, each once: main agents before subagents, then by the number of runs, then by name.
-
-    Example:
-        >>> in_agent_order(["scout", "lead", "scout", "clerk", "lead", "boss"], [False, True, False, False, True, True])
-        ['lead', 'boss', 'scout', 'clerk']
-    """
+    """The groups of runs, each once: main agents before subagents, then by the number of runs, then by name."""
     mains = {key for key, main in zip(keys, is_main, strict=True) if main}
     sizes = Counter(keys)
     return sorted(sizes, key=lambda key: (key not in mains, -sizes[key], str(key)))
@@ -257,10 +217,6 @@ def in_labelled_groups(groups: Sequence[Hashable], roots: Sequence[int], labelle
     """For each run whether successes of its group are labels: the root of one of its runs has one.
 
     A label of a root is that of its whole family, so that groups that share a family have labels together.
-
-    Example:
-        >>> in_labelled_groups(["lead", "scout", "other", "lead"], [0, 0, 2, 3], [False, False, False, True])
-        [True, True, False, True]
     """
     pairs = list(zip(groups, roots, strict=True))
     having = {group for group, root in pairs if labelled[root]}

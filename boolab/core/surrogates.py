@@ -18,25 +18,14 @@ _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
 def whole_text(text: str) -> str:
-    r"""A text whose pairs of surrogates are joined; a lone surrogate becomes U+FFFD.
-
-    Example:
-        >>> whole_text("\ud83d" + "\ude00") == "\U0001f600", whole_text("a\ud83d") == "a\ufffd"
-        (True, True)
-    """
+    """A text whose pairs of surrogates are joined; a lone surrogate becomes U+FFFD."""
     if _is_whole(text):
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def whole_response(response: Response) -> Response:
-    r"""A response whose texts have no lone surrogates: text, reasoning, calls and names.
-
-    Example:
-        >>> import boolab as bl
-        >>> whole_response(bl.models.Response("a\ud83d")).text == "a\ufffd"
-        True
-    """
+    """A response whose texts have no lone surrogates: text, reasoning, calls and names."""
     words = (getattr(response, name) or "" for name in RESPONSE_WORDS)
     texts = (response.text, response.reasoning, response.opaque, response.model, response.id, *words)
     if all(map(_is_whole, chain(texts, *response.tool_calls))):

@@ -20,33 +20,18 @@ A lone surrogate is none of them, but no terminal accepts it: see `printable`.
 
 
 def clean(text: object) -> str:
-    r"""A text in one line, without control characters: escape sequences, line ends, reversals of direction.
-
-    Example:
-        >>> clean("red \x1b[31m text")
-        'red [31m text'
-    """
+    """A text in one line, without control characters: escape sequences, line ends, reversals of direction."""
     return " ".join("".join(c if c.isprintable() else " " if c.isspace() else "" for c in str(text)).split())
 
 
 def printable(text: str) -> str:
-    r"""A text that is safe for a terminal: without control characters other than tabs and line ends.
-
-    Example:
-        >>> printable("red: \x1b[31m\r\nend")
-        'red: �[31m\nend'
-    """
+    """A text that is safe for a terminal: without control characters other than tabs and line ends."""
     clean = text.replace("\r\n", "\n").translate(_CONTROLS)
     return clean if clean.isascii() else clean.encode("utf-8", "replace").decode()
 
 
 def flat(text: str) -> str:
-    r"""The first 2,000 characters of a text on one line, safe for a terminal. Control characters become visible.
-
-    Example:
-        >>> flat("two\n  lines \x07")
-        'two lines �'
-    """
+    """The first 2,000 characters of a text on one line, safe for a terminal. Control characters become visible."""
     return " ".join(printable(" ".join(text[:_FLAT_CHARS].split())).split())
 
 
@@ -54,22 +39,12 @@ def flat(text: str) -> str:
 
 
 def clip(text: str, length: int) -> str:
-    """A text of at most so many characters; an ellipsis stands for a missing end.
-
-    Example:
-        >>> clip("a long line", 7)
-        'a long…'
-    """
+    """A text of at most so many characters; an ellipsis stands for a missing end."""
     return text if len(text) <= length else f"{text[: length - 1]}…"
 
 
 def shorten(text: object, length: int = NAME_CHARS) -> str:
-    """A name in one line; of a long one, both ends, because names often start alike.
-
-    Example:
-        >>> shorten("a" * 40 + "z", 9)
-        'aaaa…aaaz'
-    """
+    """A name in one line; of a long one, both ends, because names often start alike."""
     name = clean(text)
     tail = (length - 1) // 2
     return name if len(name) <= length else f"{name[: length - 1 - tail]}…{name[-tail:]}"
@@ -79,21 +54,11 @@ def shorten(text: object, length: int = NAME_CHARS) -> str:
 
 
 def count(n: int, noun: str, plural: str = "") -> str:
-    """A number of things. `plural` is for nouns that take more than an s.
-
-    Example:
-        >>> count(1, "run"), count(1200, "run"), count(2, "success", "successes")
-        ('1 run', '1,200 runs', '2 successes')
-    """
+    """A number of things. `plural` is for nouns that take more than an s."""
     return f"{n:,} {noun if n == 1 else plural or f'{noun}s'}"
 
 
 def first_of(names: Sequence[str], n_names: int) -> str:
-    """The first names of a list, and how many more there are.
-
-    Example:
-        >>> first_of(["a", "b"], 2), first_of(["a", "b", "c"], 2)
-        ('a, b', 'a, b and 1 more')
-    """
+    """The first names of a list, and how many more there are."""
     rest_text = f" and {len(names) - n_names:,} more" if len(names) > n_names else ""
     return ", ".join(names[:n_names]) + rest_text

@@ -8,10 +8,5 @@ from importlib.metadata import version
 
 @cache
 def boolab_version() -> str:
-    """The version that is installed, looked up once.
-
-    Example:
-        >>> boolab_version()[0].isdigit()
-        True
-    """
+    """The version that is installed, looked up once."""
     return version("boolab")

@@ -31,12 +31,7 @@ def whole(n: object, name: str, minimum: int) -> int:
 
 
 def check_count(n: object, name: str, smallest: int = 0) -> None:
-    """Raise `SettingError` unless an option is None or an integer from `smallest` to `MAX_COUNT`.
-
-    Example:
-        >>> check_count(None, "limit"), check_count(5, "limit")
-        (None, None)
-    """
+    """Raise `SettingError` unless an option is None or an integer from `smallest` to `MAX_COUNT`."""
     if n is None or (is_whole(n) and smallest <= n <= MAX_COUNT):
         return
     raise SettingError(f"{name}={repr_of(n)}: expected an integer from {smallest} to {MAX_COUNT:,}, or None")
@@ -48,12 +43,7 @@ def is_amount(n: object) -> TypeGuard[int | float]:
 
 
 def repr_of(value: object, max_chars: int = 80) -> str:
-    """A user's value in an error, as Python writes it; a number that is too long to be written as its size.
-
-    Example:
-        >>> repr_of("nine"), repr_of(10**5000)
-        ("'nine'", 'a number of more than 4,300 digits')
-    """
+    """A user's value in an error, as Python writes it; a number that is too long to be written as its size."""
     try:
         text = str(value) if is_whole(value) else repr(value)
     except ValueError:  # Python writes only so many digits

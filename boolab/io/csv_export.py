@@ -20,18 +20,7 @@ _BEGINS_A_FORMULA: Final = re.compile(r"(?:^|(?<=[;\t\n]))(?=\"*[=+\-@\t\n\uff1d
 
 
 def write_csv(table: pd.DataFrame, path: Path) -> None:
-    """Write a table as CSV, without its index. Texts that are formulas for a spreadsheet get a `'` before them.
-
-    Example:
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     write_csv(pd.DataFrame({"agent": ["=1+1", "coder"], "saved": [-1, 2]}), Path(folder, "t.csv"))
-        ...     print(Path(folder, "t.csv").read_text())
-        agent,saved
-        '=1+1,-1
-        coder,2
-        <BLANKLINE>
-    """
+    """Write a table as CSV, without its index. Texts that are formulas for a spreadsheet get a `'` before them."""
     write_output(path, as_csv(table))
 
 
@@ -42,12 +31,7 @@ def write_parquet(table: pd.DataFrame, path: Path) -> None:
 
 
 def as_csv(table: pd.DataFrame) -> str:
-    r"""The same as text.
-
-    Example:
-        >>> as_csv(pd.DataFrame({"agent": ["=1+1"], "saved": [-1]}))
-        "agent,saved\n'=1+1,-1\n"
-    """
+    """The same as text."""
     text: str = _inert(table).to_csv(index=False)
     return text
 
@@ -61,12 +45,7 @@ def _inert(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def inert(value: object) -> object:
-    """A text with a `'` before all that a spreadsheet takes for a formula; other values as they are.
-
-    Example:
-        >>> inert("=1+1"), inert("a;@sum"), inert("a = b"), inert(-1)
-        ("'=1+1", "a;'@sum", 'a = b', -1)
-    """
+    """A text with a `'` before all that a spreadsheet takes for a formula; other values as they are."""
     if not isinstance(value, str):
         return value
     lines = value.replace("\r\n", "\n").replace("\r", "\n")  # pandas does not quote a lone "\r", which ends the row

@@ -78,15 +78,7 @@ class _Refusal(Exception):
 
 
 def read_user_file(path: Path, boundary: Path | None = None) -> UserFile:
-    """Read a file that is to be edited.
-
-    `path`: the file; it may be missing. `boundary`: the folder out of which no link may lead. By default the current
-    folder, if the path is below it, else the folder of the file.
-
-    Example:
-        >>> read_user_file(Path("none.json")).data is None
-        True
-    """
+    """Read a file that is to be edited, if there is one; no link may lead out of `boundary`, its folder by default."""
     try:
         absolute, target, is_link = _follow_links(path, boundary)
         data = read_file(target, MAX_FILE_BYTES)
@@ -101,17 +93,7 @@ def read_user_file(path: Path, boundary: Path | None = None) -> UserFile:
 
 
 def edit_file(file: UserFile, new: bytes | None, advice: str = RUN_AGAIN) -> UserFile:
-    """Replace, make or remove a file of the user, if it still is what was read.
-
-    `new`: the new content; None removes the file.
-
-    Example:
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     file = edit_file(read_user_file(Path(folder, "settings.json")), b"{}")
-        ...     file.target.read_bytes()
-        b'{}'
-    """
+    """Replace, make or remove (None) a file of the user, if it still is what was read."""
     if new == file.data:
         return file
     try:

@@ -27,10 +27,6 @@ def no_file(stat: os.stat_result) -> str:
 
     To read a pipe may block, and a device may have no end. The kernel's files describe the machine, and reading some of
     them has effects; a link in a folder of logs may lead there.
-
-    Example:
-        >>> no_file(os.stat(os.devnull))
-        'a pipe or a device, not a file'
     """
     if S_ISDIR(stat.st_mode):
         return "a folder, not a file"
@@ -52,12 +48,7 @@ def _kernels() -> frozenset[int]:
 
 
 def user_path(path: str | Path) -> Path:
-    """The path that a user named, with `~` expanded.
-
-    Example:
-        >>> user_path("logs/a.jsonl").name
-        'a.jsonl'
-    """
+    """The path that a user named, with `~` expanded."""
     try:
         expanded = Path(path).expanduser()
         expanded.lstat()
@@ -76,14 +67,6 @@ def open_file(path: str | Path, dir_fd: int | None = None) -> BufferedReader:
     because another program may have put a pipe in its place meanwhile.
 
     `dir_fd`: the open folder that holds it; a link is refused then.
-
-    Example:
-        >>> import tempfile
-        >>> with tempfile.NamedTemporaryFile() as made:
-        ...     size = made.write(b"agent"), made.flush()
-        ...     with open_file(made.name) as file:
-        ...         file.read()
-        b'agent'
     """
     is_followed = dir_fd is None
     _refuse(os.stat(path, dir_fd=dir_fd, follow_symlinks=is_followed), path)
@@ -107,17 +90,7 @@ def _refuse(stat: os.stat_result, path: str | Path) -> None:
 
 
 def read_file(path: str | Path, max_bytes: int, dir_fd: int | None = None) -> bytes:
-    """What a file of a user holds, at most `max_bytes` bytes; see `open_file`.
-
-    `dir_fd`: the open folder that holds it; a link is refused then.
-
-    Example:
-        >>> import tempfile
-        >>> with tempfile.NamedTemporaryFile() as file:
-        ...     size = file.write(b"agent"), file.flush()
-        ...     read_file(file.name, max_bytes=5)
-        b'agent'
-    """
+    """What a file of a user holds, at most `max_bytes` bytes; see `open_file`."""
     with open_file(path, dir_fd) as file:
         size = size_of(file)
         data = file.read(min(max_bytes, size) + 1)  # to allocate `max_bytes` costs more than to read
@@ -129,15 +102,7 @@ def read_file(path: str | Path, max_bytes: int, dir_fd: int | None = None) -> by
 
 
 def output_file(path: Path) -> Path:
-    """The file that is written where a user names a path: itself, or the file that a link leads to.
-
-    Raises:
-        OSError: if it is a folder, a pipe or a device, or a link that leads nowhere; the `strerror` has the reason.
-
-    Example:
-        >>> output_file(Path("page.html")).name
-        'page.html'
-    """
+    """The file that is written where a user names a path, or a link leads; an `OSError` with why, if none."""
     try:
         is_link = S_ISLNK(path.lstat().st_mode)
     except FileNotFoundError:
@@ -152,15 +117,7 @@ def output_file(path: Path) -> Path:
 
 
 def write_output(path: Path, text: str) -> None:
-    """Write a text to a file that a user named; see `replacing`.
-
-    Example:
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     write_output(Path(folder, "page.html"), "<p>")
-        ...     Path(folder, "page.html").read_bytes()
-        b'<p>'
-    """
+    """Write a text to a file that a user named; see `replacing`."""
     with replacing(path) as file:
         file.write(text.encode("utf-8"))
 
@@ -172,14 +129,6 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     It has the permissions of the old one from its first byte on, and its owner where that is possible. The
     target of a link is replaced, and the link stays. For a file that the user writes too there is
     `boolab.io.file_edit`.
-
-    Example:
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     with replacing(Path(folder, "agent.yaml")) as file:
-        ...         size = file.write(b"name: coder")
-        ...     Path(folder, "agent.yaml").read_bytes()
-        b'name: coder'
     """
     path = output_file(path)
     old = path.stat() if path.exists() else None

@@ -24,15 +24,7 @@ _STARS: Final = re.compile(r"\*\*+")
 
 @contextmanager
 def folder_handle(path: str | Path, dir_fd: int | None = None, *, make: bool = False) -> Iterator[int]:
-    """A folder, open.
-
-    `path`: the folder; below `dir_fd`, none of its names may be a link. Without it, only the last one.
-
-    Example:
-        >>> with folder_handle("/") as top:
-        ...     os.fstat(top) == os.stat("/")
-        True
-    """
+    """A folder, open; below `dir_fd`, none of the names in its path may be a link, else not the last one."""
     handle = open_folder(path, dir_fd, make=make)
     try:
         yield handle
@@ -71,10 +63,7 @@ def _make(name: str, dir_fd: int) -> None:
 
 
 def matching(pattern: str | Path, unread: dict[str, str]) -> Iterator[Path]:
-    """What a glob matches, hidden or not. `**` follows no links, because they may form a circle.
-
-    `unread` receives the folders that are not searched, each with the reason.
-    """
+    """What a glob matches, hidden or not. `**` follows no links, because they may form a circle."""
     path = Path(pattern)
     paths: Iterable[str] = [path.anchor]
     parts = path.parts[1:] if path.anchor else path.parts

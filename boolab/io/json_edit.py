@@ -56,22 +56,12 @@ class _Member:
 
 
 def read_json(text: str) -> Any:  # noqa: ANN401 - JSON
-    r"""The value of JSON text that may have comments and trailing commas. Of a key that is there twice, the last.
-
-    Example:
-        >>> read_json('{"a": [1, 2,],  // two\n}')
-        {'a': [1, 2]}
-    """
+    """The value of JSON text that may have comments and trailing commas. Of a key that is there twice, the last."""
     return _Reader(text).document().value
 
 
 def line_of(text: str, path: Sequence[Step]) -> int:
-    r"""The line of a value, or of the nearest value around it that there is; from 1.
-
-    Example:
-        >>> line_of('{\n  "a": {\n    "b": 1\n  }\n}', ["a", "b"])
-        3
-    """
+    """The line of a value, or of the nearest value around it that there is; from 1."""
     node = _Reader(text).document()
     start = node.start
     for step in path:
@@ -83,37 +73,17 @@ def line_of(text: str, path: Sequence[Step]) -> int:
 
 
 def with_json(text: str, path: Sequence[Step], value: object) -> str:
-    r"""The text with another value at a place; objects that lead to it are made where they are missing.
-
-    `text`: the text; blank text is an empty object. `path`: the keys that lead to the value, and places in lists. The
-    place after a list's end appends to it. `value`: a JSON value. An equal one leaves the text as it is.
-
-    Example:
-        >>> with_json('{\n  "a": 1, // one\n}\n', ["a"], 2)
-        '{\n  "a": 2, // one\n}\n'
-        >>> with_json('{"a": 1}', ["b", "c"], True)
-        '{"a": 1, "b": {"c": true}}'
-    """
+    """The text with another value at a place (keys, and places in lists); objects that lead to it are made."""
     return JsonText.read(filled(text)).with_value(path, value).text
 
 
 def without_json(text: str, path: Sequence[Step]) -> str:
-    r"""The text without one value and its key; the text itself if there is none.
-
-    Example:
-        >>> without_json('{\n  "a": 1,\n  "b": 2\n}\n', ["b"])
-        '{\n  "a": 1\n}\n'
-    """
+    """The text without one value and its key; the text itself if there is none."""
     return text if filled(text) != text else JsonText.read(text).without(path).text
 
 
 def filled(text: str) -> str:
-    r"""The text, or that of an empty object if it is blank: at most a byte-order mark, blanks and line ends.
-
-    Example:
-        >>> filled("\ufeff\n"), filled("[]")
-        ('\ufeff{}\n', '[]')
-    """
+    """The text, or that of an empty object if it is blank: at most a byte-order mark, blanks and line ends."""
     is_blank = not text.removeprefix(_BOM).strip(" \t\r\n")
     return f"{text[: text.startswith(_BOM)]}{{}}\n" if is_blank else text
 
@@ -128,10 +98,6 @@ class JsonText(NamedTuple):
         text: The text.
         root: Its value, with the places of all its parts.
         comments: The places of its comments.
-
-    Example:
-        >>> JsonText.read('{"a": 1}').with_value(["b"], 2).without(["a"]).text
-        '{"b": 2}'
     """
 
     text: str

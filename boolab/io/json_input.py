@@ -71,14 +71,7 @@ class Inconsistency(NamedTuple):
 
 
 class Damage:
-    """What of one file could not be read, by line.
-
-    Example:
-        >>> damage = Damage("a.jsonl")
-        >>> damage.note(3, "not valid JSON")
-        >>> damage.report(print, readable=True)
-        a.jsonl:3: not valid JSON; skipped
-    """
+    """What of one file could not be read, by line."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = path
@@ -122,10 +115,7 @@ class Damage:
         return len(self._unmatched)
 
     def answers_no_call(self, line: int | None = None) -> int | None:
-        """Record a tool result that answers no call in the file, and is left out. By default it is on the last line.
-
-        Returns its line, None if unknown.
-        """
+        """Record a tool result that answers no call in the file, and is left out: its line, None if unknown."""
         line = self.line if line is None else line
         self._unmatched.append(line)
         return line
@@ -160,10 +150,6 @@ def parse(data: bytes) -> JSON:
     r"""The value of a JSON text; a `ValueError` if it is none, or nested too deeply.
 
     Lone surrogates, which JavaScript writes when it cuts a text, become U+FFFD.
-
-    Example:
-        >>> parse(b'["\\ud83d", "\\ud83d\\ude00"]')
-        ['\ufffd', '\U0001f600']
     """
     try:
         return from_json(data, cache_strings="keys")
@@ -220,10 +206,6 @@ def line_values(line: bytes, parse: Callable[[bytes], Any] = parse) -> list[Any]
 
     Parallel writers may write an object before another one's line end, and a file that was joined to another one may
     begin with a byte order mark.
-
-    Example:
-        >>> line_values(b'{"a": 1}'), line_values(b'\xef\xbb\xbf{"a": 1} {"a": 2}')
-        ([{'a': 1}], [{'a': 1}, {'a': 2}])
     """
     line = line.removeprefix(_BOM)
     try:
@@ -288,10 +270,7 @@ def _has_lines(path: Path) -> bool:
 
 
 def json_document(path: str | Path, damage: Damage, parse: Callable[[bytes], JSON] = parse) -> JSON:
-    """The value of a JSON file. Of a damaged one, what is before the damage, without the entry that the damage is in.
-
-    If the file is too large, or nothing of it can be read, that is a `RunFormatError`.
-    """
+    """The value of a JSON file, or what is before a damage; a `RunFormatError` if nothing of it can be read."""
     path = Path(path)
     with unpacked(path) as file:
         size = size_of(file)
@@ -357,12 +336,7 @@ def _parts_of(lines: Iterable[bytes]) -> Iterator[JSON]:
 
 
 def begins_json(line: bytes) -> bool:
-    """Whether an object or a list begins in this line. None does in `// notes` and `[INFO] started`.
-
-    Example:
-        >>> begins_json(b'["a", '), begins_json(b"[INFO] started")
-        (True, False)
-    """
+    """Whether an object or a list begins in this line. None does in `// notes` and `[INFO] started`."""
     return line.lstrip().startswith((b"{", b"[")) and _LABEL.match(line) is None
 
 
@@ -395,10 +369,7 @@ def _whole(data: bytes) -> JSON:
 
 
 def _remove_last(part: object) -> bool:
-    """Remove the entry in which a document ends: the last of the first list on the way there, else the last field.
-
-    Returns whether there is a list that is not empty.
-    """
+    """Remove the entry in which a document ends; return whether there is a list that is not empty."""
     holder, inner = part, part
     while isinstance(inner, dict) and inner:
         holder, inner = inner, inner[next(reversed(inner))]
@@ -465,12 +436,7 @@ def whole(value: object) -> int | None:
 
 
 def json_text(value: object) -> str:
-    r"""A value as compact JSON, its keys in their order. Lone surrogates are escaped.
-
-    Example:
-        >>> json_text({"b": "ä", "a": [1.5, None]}) == '{"b":"ä","a":[1.5,null]}', json_text(["\ud83d"])
-        (True, '["\\ud83d"]')
-    """
+    """A value as compact JSON, its keys in their order. Lone surrogates are escaped."""
     try:
         return to_json(value, inf_nan_mode="constants").decode()
     except PydanticSerializationError:
@@ -486,12 +452,7 @@ def json_object(content: str) -> Mapping[str, Any]:
 
 
 def micro(dollars: object) -> int | None:
-    """Dollars as micro-dollars; None if it is no amount.
-
-    Example:
-        >>> micro(0.0125), micro(None), micro(-1)
-        (12500, None, None)
-    """
+    """Dollars as micro-dollars; None if it is no amount."""
     if isinstance(dollars, bool) or not isinstance(dollars, _NUMBER) or not 0 <= dollars < 2**33:
         return None
     return round(dollars * 1_000_000)

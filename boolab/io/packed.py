@@ -108,32 +108,17 @@ _PACKINGS: Final[Mapping[str, Callable[[], _Decompressor]]] = {
 
 
 def is_packed(name: str) -> bool:
-    """Whether a file is unpacked while it is read, by its name.
-
-    Example:
-        >>> is_packed("rollout-1.jsonl.zst"), is_packed("report.json.zst")
-        (True, False)
-    """
+    """Whether a file is unpacked while it is read, by its name."""
     return name.endswith(tuple(_PACKINGS))
 
 
 def unpacked_name(name: str) -> str:
-    """The name of what a packed file holds; of another file its own.
-
-    Example:
-        >>> unpacked_name("rollout-1.jsonl.zst"), unpacked_name("report.json")
-        ('rollout-1.jsonl', 'report.json')
-    """
+    """The name of what a packed file holds; of another file its own."""
     return name.rpartition(".")[0] if is_packed(name) else name
 
 
 def most_unpacked(size: int) -> int:
-    """How many unpacked bytes are read of a file of this size.
-
-    Example:
-        >>> most_unpacked(10), most_unpacked(10**6)
-        (16777216, 250000000)
-    """
+    """How many unpacked bytes are read of a file of this size."""
     return min(MAX_TOTAL, max(FREE, MAX_RATIO * size))
 
 
@@ -163,14 +148,6 @@ def unpacked(path: Path) -> Iterator[io.BufferedReader]:
     """A file, open for reading; what it holds unpacked, if it `is_packed`. UTF-16 is read as UTF-8.
 
     Reading from a packed file raises a `RunFormatError` if it holds too much, and `DamagedFile` where it is damaged.
-
-    Example:
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     size = Path(folder, "a.jsonl.bz2").write_bytes(bz2.compress(b"agent"))
-        ...     with unpacked(Path(folder, "a.jsonl.bz2")) as file:
-        ...         file.read()
-        b'agent'
     """
     with open_file(path) as file:
         if is_packed(path.name):
@@ -181,12 +158,7 @@ def unpacked(path: Path) -> Iterator[io.BufferedReader]:
 
 
 def encoding_of(start: bytes) -> str:
-    r"""The encoding of a text by its first four bytes; "" if it may be UTF-8.
-
-    Example:
-        >>> encoding_of(b"\xff\xfe{\x00"), encoding_of(b"\x00{\x00"), encoding_of(b'{"a"')
-        ('utf-16-le', 'utf-16-be', '')
-    """
+    r"""The encoding of a text by its first four bytes; "" if it may be UTF-8."""
     if 0 not in start and not start.startswith(_FIRST_OF_MARKS):
         return ""
     return next((encoding for mark, encoding in (*_MARKS, *_OPENINGS) if start.startswith(mark)), "")

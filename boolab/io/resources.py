@@ -11,12 +11,7 @@ _SHIPPED: Final = _PACKAGE / "_data"
 
 
 def data_path(name: Literal["agents", "datasets", "notebooks"]) -> Path:
-    """The folder of that name.
-
-    Example:
-        >>> (data_path("agents") / "AGENTS.md").is_file()
-        True
-    """
+    """The folder of that name."""
     return (_SHIPPED if is_installed() else _PACKAGE.parent) / name
 
 

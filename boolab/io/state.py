@@ -11,12 +11,7 @@ import stat
 
 
 def state_folder(*names: str) -> str:
-    """The path of a folder for state, whether it is there or not.
-
-    Example:
-        >>> state_folder("git").endswith(os.path.join("boolab", "git"))
-        True
-    """
+    """The path of a folder for state, whether it is there or not."""
     base = os.environ.get("XDG_STATE_HOME", "")
     if not os.path.isabs(base):  # noqa: PTH117 - pathlib takes as long to import as all else of the hook; so below
         base = os.path.join(os.path.expanduser("~"), ".local", "state")  # noqa: PTH111, PTH118

@@ -28,14 +28,7 @@ def edited(
     read: Callable[[str], _Document],
     is_expected: Callable[[_Document], bool],
 ) -> tuple[str, _Document] | None:
-    """Replace parts of a text.
-
-    Returns the edited text, as it is and as it is read; None if it cannot be read, or has other values than expected.
-
-    Example:
-        >>> edited("a = 1  # one", [Replacement(4, 5, "2")], lambda text: text, lambda text: "2" in text)[0]
-        'a = 2  # one'
-    """
+    """Replace parts of a text: the new text, as it is and as it is read; None if its values are not those expected."""
     parts, offset = [], 0
     for start, end, new in sorted(replacements, key=lambda part: part[:2]):  # the order of two at one place stays
         if not offset <= start <= end:
@@ -51,12 +44,7 @@ def edited(
 
 
 def is_same(first: Any, other: Any) -> bool:  # noqa: ANN401 - values of JSON, TOML or YAML
-    """Whether two values are the same, with the types of all their parts: 1 is neither 1.0 nor true.
-
-    Example:
-        >>> is_same({"a": [1, 2]}, {"a": [1, 2]}), is_same({"a": 1}, {"a": True})
-        (True, False)
-    """
+    """Whether two values are the same, with the types of all their parts: 1 is neither 1.0 nor true."""
     if isinstance(first, Mapping) and isinstance(other, Mapping):
         return first.keys() == other.keys() and all(is_same(value, other[key]) for key, value in first.items())
     if type(first) is not type(other):

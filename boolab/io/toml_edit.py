@@ -81,16 +81,7 @@ class _Document(NamedTuple):
 
 
 def with_toml(text: str, keys: Sequence[str], value: object) -> str:
-    r"""The text with another value at a place; tables that lead to it are made where they are missing.
-
-    `value`: a text, number, truth value or list. An equal one leaves the text as it is.
-
-    Example:
-        >>> with_toml('# mine\n[a]\nb = 1  # one\n', ["a", "b"], 2)
-        '# mine\n[a]\nb = 2  # one\n'
-        >>> with_toml("a = { b = 1 }\n", ["a", "c", "d"], True)
-        'a = { b = 1, c.d = true }\n'
-    """
+    """The text with another text, number, truth value or list at a place; tables that lead to it are made."""
     document = _read(text)
     path = tuple(keys)
     value = [*value] if isinstance(value, tuple) else value

@@ -107,10 +107,7 @@ class YamlDocument(NamedTuple):
 
 
 def read_document(path: Path, fault: type[FileError], max_bytes: int = MAX_BYTES) -> YamlDocument:
-    """Read a YAML file; whatever is wrong with it is a `fault` with its path and, if known, its line.
-
-    `max_bytes`: how many bytes it may have.
-    """
+    """Read a YAML file of at most `max_bytes`; whatever is wrong is a `fault` with its path and, if known, its line."""
     try:
         return read_yaml(read_file(path, max_bytes).decode())
     except OSError as error:
@@ -124,13 +121,7 @@ def read_document(path: Path, fault: type[FileError], max_bytes: int = MAX_BYTES
 
 
 def read_yaml(text: str, first_line: int = 1) -> YamlDocument:
-    r"""Parse one YAML document, whose first line has this number in its file.
-
-    Example:
-        >>> document = read_yaml("a: 1\nb: [2, 3]")
-        >>> document.data, document.line(["b", 1])
-        ({'a': 1, 'b': [2, 3]}, 2)
-    """
+    """Parse one YAML document, whose first line has this number in its file."""
     if len(text) > MAX_CHARS:
         msg = f"{len(text):,} characters of YAML, more than the {MAX_CHARS:,} that are read"
         raise DocumentError(msg, first_line)

@@ -170,28 +170,14 @@ def check_identity(identity: str) -> None:
 
 
 def identity_for(tool: str, identity: Identities) -> str | None:
-    """The identity of one tool's calls; None if the tool is exempt.
-
-    Example:
-        >>> identity_for("poll", {"poll": None}), identity_for("grep", {"poll": None})
-        (None, 'canonical')
-    """
+    """The identity of one tool's calls; None if the tool is exempt."""
     return identity if isinstance(identity, str) else identity.get(tool, identity.get("*", "canonical"))
 
 
 def call_key(
     call: ToolCall, result: ToolResult | None = None, identity: str | None = "canonical"
 ) -> tuple[str, ...] | None:
-    """What a call is compared by: two calls are the same if and only if their keys are equal and not None.
-
-    `result`: its result, needed for `call+result`. `identity`: one of `IDENTITIES`; None for a tool that is exempt.
-    Returns the key. None for a tool that is exempt, and for arguments that a log keeps back, unless by `tool` alone.
-
-    Example:
-        >>> import boolab as bl
-        >>> call_key(bl.models.ToolCall("1", "ls", '{"b": 1, "a": [ ]}'))
-        ('ls', '{"a":[],"b":1}')
-    """
+    """What a call is compared by; None for one that is never the same: exempt, or its arguments kept back."""
     if identity is None:
         return None
     if identity == "tool":
@@ -207,24 +193,14 @@ def call_key(
 
 
 def arguments_hash(arguments: str) -> str:
-    """The hex of an 8-byte blake2b over the canonical form of `arguments` (their raw text if they do not parse).
-
-    Example:
-        >>> arguments_hash('{"a":1,"b":2}') == arguments_hash('{ "b": 2, "a": 1 }')
-        True
-    """
+    """The hex of an 8-byte blake2b over the canonical form of `arguments` (their raw text if they do not parse)."""
     from hashlib import blake2b  # as above
 
     return blake2b(normalised(arguments, sort=True).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
 def identity_of(identity: Identities) -> tuple[str, tuple[tuple[str, str | None], ...]]:
-    """The identity of most tools, and those of others by tool.
-
-    Example:
-        >>> identity_of({"*": "ordered", "poll": None})
-        ('ordered', (('poll', None),))
-    """
+    """The identity of most tools, and those of others by tool."""
     if not isinstance(identity, Mapping):
         return identity, ()
     if identity.get("*", "canonical") is None:
@@ -235,12 +211,7 @@ def identity_of(identity: Identities) -> tuple[str, tuple[tuple[str, str | None]
 
 
 def split_identity(identity: Identities) -> tuple[str, dict[str, str], list[str]]:
-    """The identity of most tools, those of others by tool, and the exempt tools.
-
-    Example:
-        >>> split_identity({"*": "ordered", "bash": "call+result", "poll": None})
-        ('ordered', {'bash': 'call+result'}, ['poll'])
-    """
+    """The identity of most tools, those of others by tool, and the exempt tools."""
     identity, by_tool = identity_of(identity)
     exempt = [tool for tool, tool_identity in by_tool if tool_identity is None]
     return identity, {tool: tool_identity for tool, tool_identity in by_tool if tool_identity is not None}, exempt
@@ -253,13 +224,6 @@ def check_tools(identity: Identities | None, tools: Iterable[str]) -> tuple[str,
     tool that was called is taken for a misspelt one.
 
     `tools`: the names of the tools that recordings hold calls of. Where there are none, nothing is checked.
-
-    Example:
-        >>> check_tools({"*": "canonical", "poll": None}, ["Bash", "Read"])
-        ('poll',)
-        >>> check_tools({"*": "canonical", "Bsh": None}, ["Bash", "Read"])
-        Traceback (most recent call last):
-        boolab.errors.SettingError: no call of the tool 'Bsh' is on record; did you mean 'Bash'?
     """
     if not isinstance(identity, Mapping):
         return ()
@@ -273,12 +237,7 @@ def check_tools(identity: Identities | None, tools: Iterable[str]) -> tuple[str,
 
 
 def uncalled_note(identity: Identities | None, tools: Iterable[str]) -> tuple[str, ...]:
-    """Note the tools that an identity names and that were never called; empty if there is none.
-
-    Example:
-        >>> uncalled_note({"*": "canonical", "poll": None}, ["Bash", "Read"])
-        ("No call of the tool 'poll' is on record: to name it changes nothing here.",)
-    """
+    """Note the tools that an identity names and that were never called; empty if there is none."""
     uncalled = check_tools(identity, tools)
     if not uncalled:
         return ()
@@ -288,12 +247,7 @@ def uncalled_note(identity: Identities | None, tools: Iterable[str]) -> tuple[st
 
 
 def exempting(identity: Identities, exempt: Iterable[str]) -> Identities:
-    """An identity without some tools: their calls are never the same.
-
-    Example:
-        >>> exempting("ordered", ["poll"])
-        {'*': 'ordered', 'poll': None}
-    """
+    """An identity without some tools: their calls are never the same."""
     exempt = [exempt] if isinstance(exempt, str) else list(exempt)
     names: list[object] = [*exempt]
     if not all(isinstance(name, str) and name and name != "*" for name in names):
@@ -391,10 +345,5 @@ def _normalised(arguments: str, parsed: object, *, sort: bool) -> str:
 
 
 def normalised(arguments: str, *, sort: bool) -> str:
-    """Arguments as compact JSON, as an identity compares them; their text if they are not valid JSON.
-
-    Example:
-        >>> normalised('{"b": 1, "a": [ ]}', sort=True), normalised("not JSON", sort=True)
-        ('{"a":[],"b":1}', 'not JSON')
-    """
+    """Arguments as compact JSON, as an identity compares them; their text if they are not valid JSON."""
     return _normalised(arguments, _parse(arguments), sort=sort)

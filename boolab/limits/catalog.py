@@ -169,14 +169,7 @@ RULES: Final[Mapping[str, Callable[..., StopRule]]] = MappingProxyType(
 
 
 def rule_of(values: Mapping[str, Any], identity: Identities = "canonical", exempt: Iterable[str] = ()) -> StopRule:
-    """The rule that is true when the first of some limits is reached.
-
-    Returns the limits, joined by `|` in the order of precedence.
-
-    Example:
-        >>> str(rule_of({"tool_budget": 50, "max_steps": 20}))
-        'max_steps(20) | tool_budget(50)'
-    """
+    """The rule that is true when the first of some limits is reached, joined by `|` in the order of precedence."""
     for name in values:
         if name not in RULES:
             expected = f"; accepted: {', '.join(RULES)}"

@@ -90,13 +90,7 @@ _ATTRIBUTES: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
 
 
 def check_detector(detector: object) -> None:
-    """Raise `SettingError` unless this has all attributes of a detector; it names what is missing or not accepted.
-
-    Example:
-        >>> check_detector("AAA")
-        Traceback (most recent call last):
-        boolab.errors.SettingError: detector 'AAA' has no attribute `name`: expected the name of its counter...
-    """
+    """Raise `SettingError` unless this has all attributes of a detector; it names what is missing or not accepted."""
     description = f"detector {detector!r}"
     if isinstance(detector, type):
         msg = f"{description} is a class: expected one of its instances, such as {detector.__name__}()"
@@ -137,13 +131,7 @@ def extending(detector: Detector) -> Extend | None:
 
 
 def named_tools(detectors: Iterable[object]) -> dict[str, str | None]:
-    """The tools that detectors name in their identities: what `check_tools` takes.
-
-    Example:
-        >>> import boolab as bl
-        >>> named_tools([bl.detectors.RepeatStreak.of({"*": "ordered", "poll": None})])
-        {'poll': None}
-    """
+    """The tools that detectors name in their identities: what `check_tools` takes."""
     identities: dict[str, str | None] = {}
     for detector in detectors:
         inner: object = detector

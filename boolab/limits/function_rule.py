@@ -45,18 +45,7 @@ AnyRule: TypeAlias = StopRule | Callable[[Any], bool]
 
 
 def as_rule(candidate: object, option: str) -> StopRule:
-    """A stop rule, also of a function.
-
-    `candidate`: a rule, or a function of a prefix that answers True or False.
-
-    Example:
-        >>> import boolab as bl
-        >>> def long(prefix): return len(prefix.steps) >= 3
-        >>> rule = as_rule(long, "stop")
-        >>> model = bl.ScriptedModel([{"tool_calls": [{"name": "ls"}], "repeat": 9}])
-        >>> bl.run_sync(None, "x", model=model, stop=rule).stop_reason
-        'stuck'
-    """
+    """A stop rule, also of a function of a prefix that answers True or False."""
     if isinstance(candidate, StopRule):
         return candidate
     if is_function(candidate):

@@ -27,14 +27,7 @@ Fold: TypeAlias = Callable[[State, ObservedCall], tuple[State, int | None]]
 
 
 class Progress(dict[str, int | None]):
-    """The counters of a running turn, by name. Rules read it; only the loop moves it on.
-
-    `counters`: starting values; all others of `COUNTERS` start at 0.
-
-    Example:
-        >>> Progress(steps=2)["steps"]
-        2
-    """
+    """The counters of a running turn, by name, 0 at its start. Rules read it; only the loop moves it on."""
 
     __slots__ = ()
 
@@ -61,11 +54,7 @@ def _sum(a: int | None, b: int | None) -> int | None:
 
 
 def projected(counters: Mapping[str, int | None], response: Response) -> Progress:
-    """The counters at a response: as they would be, were it counted and its calls executed.
-
-    Returns the counters of a boundary and those of `RESPONSE_COUNTERS`: responses, steps that call tools, and the
-    supersteps of LangGraph, which counts a response and the calls of one as two.
-    """
+    """The counters at a response, those of `RESPONSE_COUNTERS` too: as they would be, were its calls executed."""
     n, calls = counters["steps"] or 0, len(response.tool_calls)
     response_counters = {"responses": n + 1, "tool_steps": n + (calls > 0), "supersteps": 2 * n + 2 + (calls > 0)}
     after = Progress(**counters, **response_counters)
@@ -79,17 +68,7 @@ def response_counter(counter: str) -> str:
 
 
 class Watch:
-    """Detectors, and their states at one place of a turn.
-
-    Example:
-        >>> import boolab as bl
-        >>> watch, counts = Watch([bl.detectors.RepeatStreak()]), {}
-        >>> calls = (bl.models.ToolCall("1", "ls", "{}"), bl.models.ToolCall("2", "ls", "{ }"))
-        >>> watch.complete(bl.models.Response("", calls), [ToolResult("1", "x"), ToolResult("2", "x")], counts)
-        2
-        >>> counts
-        {'repeat_streak:canonical': 2}
-    """
+    """Detectors, and their states at one place of a turn."""
 
     __slots__ = ("_closes", "_compacts", "_extends", "_folds", "_states", "_step", "_step_closes")
 
@@ -114,12 +93,7 @@ class Watch:
                     self._step_closes.append((i, name, close))
 
     def compacted(self, times: int | None = 1) -> None:
-        """The history was compacted before the step that follows.
-
-        No count changes before that step is complete: rules are evaluated after steps.
-
-        `times`: how often; None where a record does not report whether it was.
-        """
+        """Note that the history was compacted before the next step: how often, None where that is not known."""
         if times == 0:
             return
         for i, compact in self._compacts:
@@ -221,17 +195,6 @@ class LadderState:
         turn: The number of the turn, from 1.
         opened_ms: When the turn began, in ms from the start of the run; None where a log does not record it.
         messages: The messages of the policy before the next step: the kind of event, and the text.
-
-    Example:
-        >>> import boolab as bl
-        >>> from boolab.core.types import ToolResult
-        >>> guard = bl.Guard(detector=bl.detectors.RepeatStreak(), ladder=((2, "nudge"),), nudge="Try another way.")
-        >>> ladder = LadderState([guard.watch], at_boundary=[guard])
-        >>> call, result = bl.models.ToolCall("1", "ls", "{}"), ToolResult("1", "a.py")
-        >>> for index in (1, 2, 3):
-        ...     ladder.apply(bl.Step(index, 1, 0, 0, 0, bl.models.Response("", (call,)), (result,)))
-        >>> ladder.counters["steps"], ladder.counters[guard.watch.name], ladder.messages
-        (3, 3, [('nudge', 'Try another way.')])
     """
 
     __slots__ = (
@@ -264,10 +227,7 @@ class LadderState:
         self.open_turn(1, 0)
 
     def open_turn(self, number: int, start_ms: int | None) -> None:
-        """Count from zero.
-
-        `start_ms`: when it begins, in ms from the start of the run; None if it is not known.
-        """
+        """Count from zero from `start_ms` on, which is None if it is not known."""
         self.turn = number
         self.opened_ms = start_ms
         self.counters = Progress()
@@ -283,28 +243,17 @@ class LadderState:
             self.open_turn(step.turn, step.start_ms if step.index > 1 else 0)
 
     def compacted(self, times: int | None = 1) -> None:
-        """Note that the history was compacted before the next step of this turn.
-
-        No counter changes before that step is applied.
-
-        `times`: how often; None where a record does not report whether it was.
-        """
+        """Note that the history was compacted before the next step: how often, None where that is not known."""
         self._bank.compacted(times)
 
     def compacted_before(self, step: Step, compacted: Mapping[int, int] | None) -> None:
-        """Note how often the history was compacted before a step on record. If that opens a turn, it is opened first.
-
-        `compacted`: what `boolab.core.events.compactions_of` gives for the run.
-        """
+        """Note how often the history was compacted before a step on record, whose turn is opened first."""
         if compacted is None or step.index in compacted:
             self.enter(step)
             self._bank.compacted(None if compacted is None else compacted[step.index])
 
     def apply(self, step: Step) -> None:
-        """Count one completed step. A call without a result was dropped and counts nowhere.
-
-        `step`: the step. If it belongs to another turn, that turn is opened first.
-        """
+        """Count one completed step, in its turn. A call without a result was dropped and counts nowhere."""
         if step.turn != self.turn:
             self.enter(step)
         start, duration, response = step.start_ms, step.duration_ms, step.response
@@ -320,11 +269,7 @@ class LadderState:
             self.reach(guard, counters[name])
 
     def reach(self, guard: Guard, count: int | None) -> Reached | None:
-        """Move a guard to the level of a count. If it nudges there, its message is added to `messages`.
-
-        `count`: its detector's count; None where it is not known, which breaks the pattern. Returns the level; None if
-        the count has reached none.
-        """
+        """Move a guard to the level of a count, and add its nudge to `messages`; None if it reaches none."""
         level = guard.level(count)
         if level is None or count is None:
             self._levels.pop(guard, None)

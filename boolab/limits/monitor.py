@@ -360,14 +360,7 @@ class Monitor:
 
 
 def verdict_at(stop: Stop, action: Action, *, was_true: bool, nudge: str = "") -> Verdict:
-    """The verdict at a boundary where a rule is true.
-
-    `nudge`: the message of a nudge; by default a sentence that names the rule.
-
-    Example:
-        >>> verdict_at(Stop("step_cap", 2, "max_steps(2)", 2, 2), "nudge", was_true=False).message
-        'A limit is reached: max_steps(2). Finish, or try another way.'
-    """
+    """The verdict at a boundary where a rule is true, with the message of a nudge."""
     if action == "shadow" or (action == "nudge" and was_true):
         return Verdict("continue", stop)
     if action == "nudge":
@@ -376,12 +369,7 @@ def verdict_at(stop: Stop, action: Action, *, was_true: bool, nudge: str = "") -
 
 
 def reason_of(stop: Stop) -> str:
-    """Why a run was stopped, in one sentence.
-
-    Example:
-        >>> reason_of(Stop("step_cap", 56, "max_steps(56)", 56, 56))
-        'Stopped after step 56 by max_steps(56).'
-    """
+    """Why a run was stopped, in one sentence."""
     return f"Stopped {f'after step {stop.step}' if stop.step else 'before the first step'} by {stop.rule}."
 
 

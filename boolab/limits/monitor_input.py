@@ -31,12 +31,7 @@ _PAIR: Final = 2
 
 
 def response_of(calls: Iterable[GivenCall], usage: GivenUsage = None, text: str | None = None) -> Response:
-    """The response that makes some calls.
-
-    Example:
-        >>> response_of([("ls", {"path": "."}), {"name": "ls", "arguments": "{}"}]).tool_calls[0].arguments
-        '{"path":"."}'
-    """
+    """The response that makes some calls."""
     tool_calls = tuple(_call(call) for call in _listed(calls))
     value: object = text
     if value is not None and not isinstance(value, str):
@@ -51,12 +46,7 @@ def _listed(calls: object) -> Iterable[object]:
 
 
 def results_of(results: Sequence[GivenResult], response: Response) -> tuple[ToolResult | None, ...]:
-    """The results of the calls of a response.
-
-    Example:
-        >>> results_of(["a.py", None], response_of([("ls", {}), ("rm", {})]))[1] is None
-        True
-    """
+    """The results of the calls of a response."""
     calls = response.tool_calls
     value: object = results
     if not isinstance(value, str) and (not isinstance(value, Sequence) or isinstance(value, bytes | ToolResult)):

@@ -322,13 +322,7 @@ def stop_when(detector: Detector, n: int, on_unknown: OnUnknown = "error", *, la
 
 
 def detector_rule(name: str, detector: Detector, n: int, *options: str, on_unknown: OnUnknown = "error") -> StopRule:
-    """The rule that a function called `name` makes of a detector: `stop_when` with that name in its label.
-
-    Example:
-        >>> import boolab as bl
-        >>> str(detector_rule("twice", bl.detectors.RepeatStreak("ordered"), 2, "ordered"))
-        'twice(2, ordered)'
-    """
+    """The rule that a function called `name` makes of a detector: `stop_when` with that name in its label."""
     label = f"{name}({', '.join((repr_of(n), *options))}{unknown_option(on_unknown)})"
     return stop_when(detector, n, on_unknown, label=label)
 

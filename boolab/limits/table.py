@@ -47,22 +47,12 @@ class Limit(NamedTuple):
 
     @property
     def option(self) -> str:
-        """The option of commands that sets it.
-
-        Example:
-            >>> LIMITS["max_steps"].option
-            '--max-steps'
-        """
+        """The option of commands that sets it."""
         return f"--{self.name.replace('_', '-')}"
 
     @property
     def short_label(self) -> str:
-        """The label without `threshold`.
-
-        Example:
-            >>> LIMITS["doom_loop"].short_label, LIMITS["max_steps"].short_label
-            ('doom loop', 'step cap')
-        """
+        """The label without `threshold`."""
         return self.label.removesuffix(" threshold").replace("-", " ")
 
     @property
@@ -71,12 +61,7 @@ class Limit(NamedTuple):
         return max(1, self.min_value)
 
     def with_value(self, value: float) -> str:
-        """The limit with a value, as a sentence has it.
-
-        Example:
-            >>> LIMITS["max_cost"].with_value(0.5), LIMITS["error_streak"].with_value(3)
-            ('a cost budget of $0.5', 'an error-streak threshold of 3')
-        """
+        """The limit with a value, as a sentence has it."""
         return f"{'an' if self.label[0] in 'aeiou' else 'a'} {self.label} of {self.value_format.format(value)}"
 
 

@@ -71,10 +71,7 @@ class Cell:
         return int(digest(self.agent.name, self.task, self.model_name, self.repeat)[:12], 16)
 
     def key(self, model: Model | None = None) -> str:
-        """A digest of the names of the cell.
-
-        `model` is the cell's model, if it is not the agent's own: its name is used where the sweep has no name for it.
-        """
+        """A digest of the names of the cell, with its model's own name where the sweep has none for it."""
         settings = tuple(sorted(self.settings.items()))
         answering = self.model_name or getattr(self.agent.model if model is None else model, "name", None)
         return digest(self.agent.name, self.task, answering, self.policy.name, settings, self.repeat)
@@ -101,14 +98,7 @@ class Task(NamedTuple):
 
 
 class Plan:
-    """The cells of a sweep in their order; arguments as for `sweep`. They are made again for each pass, to save memory.
-
-    Example:
-        >>> import boolab as bl
-        >>> plan = Plan(bl.Agent("a"), ["one", "two"], None, {"max_steps": [5, 10]}, 3)
-        >>> len(plan), [cell.settings["max_steps"] for cell in plan][:4]
-        (12, [5, 5, 5, 10])
-    """
+    """The cells of a sweep in their order; arguments as for `sweep`. Each pass makes them again, to save memory."""
 
     def __init__(
         self,

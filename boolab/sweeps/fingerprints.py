@@ -46,16 +46,7 @@ _MAKERS: Final = ("__init__", "__post_init__", "__new__")
 
 
 def fingerprint(value: object) -> str:
-    """A digest of plain data, a function, a class, an object, or anything made of these; 32 hexadecimal digits.
-
-    It is equal as long as nothing visible was changed. `SettingError` if the value is nested too deeply.
-
-    Example:
-        >>> def fetch(n=3):
-        ...     return n
-        >>> fingerprint(fetch) == fingerprint(fetch), fingerprint(fetch) == fingerprint(lambda n=4: n)
-        (True, False)
-    """
+    """A digest of plain data, functions, classes and objects: equal as long as nothing visible was changed."""
     try:
         return digest(*_PartReader().parts(value))
     except RecursionError:

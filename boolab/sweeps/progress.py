@@ -187,15 +187,6 @@ class Notes:
     A sweep whose grid has no limit compares no limits, so what its agents' own limits stop needs no note.
 
     `about`: what the sweep is made of, as `Plan.about`: `grid`, and `tools` by agent.
-
-    Example:
-        >>> from boolab.sweeps.progress import CellResult
-        >>> notes = Notes({"grid": {"max_steps": [5, 20]}, "tools": {"a": ["search"]}})
-        >>> facts = ("m", "boocode", "t", {"max_steps": 20}, "tool_budget", 10, None, None, None, None)
-        >>> notes.add(CellResult("r", "a", *facts, "tool_budget(10)", ("ls",)))
-        >>> first, second = notes.sentences(); print(first); print(second)
-        1 of 1 run was stopped by a tool budget of 10, which is not in the grid: "tool_budget": [None] takes it off.
-        No tool of agent a (search) was called in its 1 run, only others: ls.
     """
 
     def __init__(self, plan_facts: Mapping[str, Any]) -> None:

@@ -35,13 +35,7 @@ _YIELD_EVERY: Final = 50
 
 
 def is_plain(policy: Policy) -> bool:
-    """Whether the model is never informed of its cap, its budget and its doom-loop threshold.
-
-    Example:
-        >>> import boolab as bl
-        >>> is_plain(bl.policies["boocode"]), is_plain(bl.policies["opencode_v2"])
-        (True, False)
-    """
+    """Whether the model is never informed of its cap, its budget and its doom-loop threshold."""
     return (
         policy.cap.kind == "hard"
         and policy.cap.counts == "steps"

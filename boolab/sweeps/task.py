@@ -108,11 +108,7 @@ class Job:
 
 
 async def run_task(job: Job, task: Task, after_step: AfterStep | None = None) -> AsyncGenerator[Done, None]:
-    """Make the runs of a task.
-
-    `after_step` is called with the cell and its turn after each step of those that run in real time,
-    and before the first one if the job records that.
-    """
+    """Make the runs of a task; `after_step` is called in those that run in real time."""
     first, *other_cells = task.cells
 
     async def run(entry: PlannedCell, turn: Turn) -> Run:
@@ -199,10 +195,7 @@ def _rows(done_run: Done) -> Sequence[RunRecord]:
 
 
 def make_lost_run(job: Job, entry: PlannedCell, error: Exception, *, dispatched: bool = False) -> Run:
-    """The record of a cell that could not be run: it ends with that error before its first step, and has no score.
-
-    If it was `dispatched` to another process, it may have made steps there.
-    """
+    """The record of a cell that could not be run: it ends with that error, before any step that is known."""
     turn = replace(job, score=_no_score).turn(entry.cell, entry.run_id)
     if dispatched and job.records_start:
         turn.record.fault(NOT_RETURNED, SENT_FAULT)

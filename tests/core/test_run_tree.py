@@ -11,7 +11,19 @@ import pytest
 import boolab as bl
 from boolab.core.messages import Message
 from boolab.core.run import Run
-from boolab.core.run_tree import Call, Kin, Missing, Start, kin_of, parent_steps, starts_of
+from boolab.core.run_tree import (
+    Call,
+    Kin,
+    Missing,
+    Start,
+    homes_of,
+    in_agent_order,
+    in_labelled_groups,
+    kin_of,
+    parent_steps,
+    roots_of,
+    starts_of,
+)
 from boolab.core.types import Step
 from boolab.stats.recommend.units import family_units
 from boolab.stats.units import units_of
@@ -160,3 +172,17 @@ def _as_long_as_asked(messages: Sequence[Message]) -> dict[str, Any] | str:
     said = sum(message.role == "assistant" for message in messages)
     wanted = 1 if any(message.text == "short" for message in messages) else 4
     return {"tool_calls": [{"name": "look", "arguments": {"at": str(said)}}]} if said < wanted else "Nothing."
+
+
+def test_runs_share_the_home_and_the_labels_of_their_root() -> None:
+    assert roots_of([-1, 0, 1, -1]) == [0, 0, 0, 3]
+    names = {"lead", "scout", "clerk", "orphan"}
+    homes = homes_of([("scout", "lead"), ("clerk", "scout"), ("orphan", "gone")], names)
+    assert homes == {"lead": ("lead", 3), "scout": ("lead", 3), "clerk": ("lead", 3)}
+    labelled = in_labelled_groups(["lead", "scout", "other", "lead"], [0, 0, 2, 3], [False, False, False, True])
+    assert labelled == [True, True, False, True]
+
+
+def test_agents_that_start_others_come_first() -> None:
+    agents = ["scout", "lead", "scout", "clerk", "lead", "boss"]
+    assert in_agent_order(agents, [False, True, False, False, True, True]) == ["lead", "boss", "scout", "clerk"]

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from boolab.core.endings import finished_unexecuted, proxy_success, terminated, turn_proxy_success
+from boolab.core.finish_reasons import finish_reason
 from boolab.core.run import Run
 from boolab.core.types import Response, Step, Stop, ToolCall, ToolResult
 from boolab.limits.catalog import max_steps
@@ -144,3 +145,8 @@ def test_a_last_response_that_was_cut_off_is_no_success(word: str | None, text: 
     step = Step(1, 1, None, None, None, Response(text, (), word))
     run = replace(play(["Done."]), steps=(step,))
     assert both(run) == (True, success)
+
+
+def test_finish_reasons_have_one_vocabulary() -> None:
+    words = ("end_turn", "MAX_TOKENS", "tool-use", "pause", "", None)
+    assert [finish_reason(word) for word in words] == ["stop", "length", "tool_calls", "pause", None, None]

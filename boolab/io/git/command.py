@@ -81,10 +81,7 @@ def _path() -> str:
 
 
 def users_settings(git_dir: Path) -> dict[str, list[str]]:
-    """The settings of the user and of the machine, which no repository has a part in.
-
-    `git_dir`: an empty git directory.
-    """
+    """The settings of the user and of the machine, which no repository has a part in."""
     files = _passed_on("XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM")
     defaults = {"XDG_CONFIG_HOME": "", "GIT_CONFIG_NOSYSTEM": "0", "HOME": str(Path.home())}
     git = Git(git_dir, defaults | files, is_users=True)
@@ -107,10 +104,7 @@ def _settings() -> tuple[str, ...]:
 
 
 class Git:
-    """Runs git commands in one git directory, which is boolab's own.
-
-    `git_dir`: the git directory; git starts in it, and takes it for the home folder.
-    """
+    """Runs git commands in one git directory, which is boolab's own; git takes it for the home folder."""
 
     def __init__(self, git_dir: Path, variables: Mapping[str, str] | None = None, *, is_users: bool = False) -> None:
         self._program = find_git()
@@ -122,10 +116,7 @@ class Git:
         self._environment |= variables or {}
 
     def __call__(self, *arguments: str, stdin: bytes = b"", max_bytes: int = MAX_PRINTED) -> bytes:
-        """Run a command.
-
-        `max_bytes`: the largest number of bytes that it may print.
-        """
+        """Run a command that may print `max_bytes` bytes."""
         with tempfile.TemporaryFile() as source:
             source.write(stdin)
             source.seek(0)

@@ -69,10 +69,7 @@ class ObjectWriter:
         return oid
 
     def put_file(self, file: BinaryIO, size: int) -> bytes | None:
-        """Write a file as a blob, unless the repository has it, in pieces.
-
-        Returns the name of the object; None if the file changed while it was read.
-        """
+        """Write a file as a blob, unless the repository has it, in pieces: its name; None if it changed meanwhile."""
         head = b"blob %d\0" % size
         oid = self._digest_of(head, file, size)
         if oid is None or self._has(oid):
@@ -158,10 +155,7 @@ def tree_bytes(entries: Iterable[tuple[bytes, TreeEntry]]) -> bytes:
 
 
 def tree_entries(data: bytes, size: int) -> Iterator[tuple[bytes, TreeEntry]]:
-    """The names and entries of a tree.
-
-    `size`: how many bytes the name of an object has.
-    """
+    """The names and entries of a tree; the name of an object has `size` bytes."""
     offset = 0
     while offset < len(data):
         end = data.index(b"\0", offset)

@@ -94,10 +94,7 @@ def _copy_refs(repository: Repository, folder: Path) -> None:
 
 
 class ObjectReader:
-    """Reads objects, and compares their bytes with their names.
-
-    `answers`: the conversation with `git cat-file --batch`.
-    """
+    """Reads objects from `git cat-file --batch`, and compares their bytes with their names."""
 
     def __init__(self, answers: Conversation, object_format: str) -> None:
         self._answers = answers

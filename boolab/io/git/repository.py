@@ -79,10 +79,7 @@ def unusable(path: Path, error: OSError) -> WorldError:
 
 
 def find_repository(folder: Path) -> Repository:
-    """The repository that a folder is in.
-
-    `folder`: the folder, without links on its path.
-    """
+    """The repository that a folder is in, whose path has no links."""
     _check_version()
     for top in (folder, *folder.parents):
         if _is_git_dir(top):

@@ -33,18 +33,7 @@ class HeldError(WorldError):
 
 @contextmanager
 def scratch_folder(owner: str, parent: Path | None = None, *, exclusive: bool = False) -> Iterator[Path]:
-    """An empty folder, which is removed at the end.
-
-    `owner`: whose it is: letters, digits, and the characters `_`, `.` and `-`.
-
-    Example:
-        >>> with scratch_folder("a1") as folder:
-        ...     dead = remove_leftovers({"a1"})  # it is in use
-        ...     folder.is_dir()
-        True
-        >>> folder.exists()
-        False
-    """
+    """An empty folder, which is removed at the end, with its owner in its name."""
     name = owner if exclusive else f"{owner}-{os.urandom(6).hex()}"
     with ExitStack() as at_end:
         try:

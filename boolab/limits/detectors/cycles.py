@@ -25,14 +25,7 @@ _NO_MATCHES: Final = (0,) * MAX_PERIOD
 
 
 def cycle_period(keys: Sequence[object]) -> int | None:
-    """The smallest p <= 5 such that the last 2p calls are two equal halves; None if there is none.
-
-    `keys`: the keys of the calls, in order (see `call_key`).
-
-    Example:
-        >>> cycle_period("xABAB"), cycle_period("ABC")
-        (2, None)
-    """
+    """The smallest p <= 5 such that the last 2p keys of calls are two equal halves; None if there is none."""
     n = len(keys)
     for period in _PERIODS[: n // 2]:
         if keys[n - period :] == keys[n - 2 * period : n - period]:

@@ -49,11 +49,6 @@ class PerMessage(_Around):
 
     At the end of a step its count is the highest that it had in the step. Source: opencode V1, which compares the calls
     of the current assistant message only (issue 25254).
-
-    Example:
-        >>> import boolab as bl
-        >>> PerMessage(bl.detectors.RepeatStreak("ordered")).name
-        'per_message(repeat_streak:ordered)'
     """
 
     @property
@@ -87,11 +82,6 @@ class Rearmed(_Around):
     Attributes:
         detector: The detector.
         threshold: The count at which it starts again.
-
-    Example:
-        >>> import boolab as bl
-        >>> Rearmed(bl.detectors.RepeatStreak(), 4).name
-        'rearmed(repeat_streak:canonical,4)'
     """
 
     threshold: int

@@ -349,16 +349,6 @@ class FeatureReader:
     """The folds that some features need, and the values of these features.
 
     `detectors`: detectors that are features too, by their names: the log of 1 + their count.
-
-    Example:
-        >>> from boolab.core.types import Response, ToolCall, ToolResult
-        >>> reader = FeatureReader(["steps", "calls_new_share"])
-        >>> state = reader.start
-        >>> for n in range(4):
-        ...     state = reader.fold(state, ObservedCall(ToolCall(str(n), "ls", "{}"), ToolResult(str(n), "x")))
-        ...     state = reader.close(state, Response())
-        >>> reader.values(state)
-        [4.0, 0.25]
     """
 
     __slots__ = ("_families", "_reads", "start")
@@ -394,13 +384,7 @@ class FeatureReader:
 
 
 def check_features(names: Sequence[str], detectors: Container[str] = ()) -> tuple[str, ...]:
-    """The names of features, each of which exists, once.
-
-    Example:
-        >>> check_features(["steps", "call_streak"])
-        Traceback (most recent call last):
-        boolab.errors.SettingError: feature 'call_streak' is not known; did you mean 'calls_streak'?
-    """
+    """The names of features, each of which exists, once."""
     features = (names,) if isinstance(names, str) else tuple(names)
     if not features:
         msg = "features=(): expected at least one name, such as 'calls_streak'"

@@ -37,11 +37,7 @@ class ScoreModel(Protocol):
     def unknown(self) -> tuple[float, ...]: ...
 
     def log_odds(self, values: Values) -> float:
-        """The log-odds of failure.
-
-        Args:
-            values: The values of the features, in order.
-        """
+        """The log-odds of failure for the values of the features, in order."""
         ...
 
 
@@ -56,11 +52,6 @@ class LinearModel:
         weights: The log-odds that one unit of each feature adds.
         intercept: The log-odds where all features are 0.
         unknown: What takes the place of a value that is not known.
-
-    Example:
-        >>> model = LinearModel(("calls_streak", "error_share"), (1.5, 2.0), -1.0, (0.8, 0.25))
-        >>> model.log_odds([2.0, 0.5]), model.log_odds([2.0, None])
-        (3.0, 2.5)
     """
 
     kind: ClassVar[str] = "logistic"
@@ -92,11 +83,6 @@ class TreeModel:
         trees: The trees.
         intercept: What the trees add to.
         unknown: What takes the place of a value that is not known: its mean in the fit.
-
-    Example:
-        >>> model = TreeModel(("calls_streak",), ((0, 1.0, -0.5, (0, 2.0, 0.5, 1.5)),), 0.25, (0.8,))
-        >>> [model.log_odds([value]) for value in (0.7, 1.1, 2.4, None)]
-        [-0.25, 0.75, 1.75, -0.25]
     """
 
     kind: ClassVar[str] = "trees"
@@ -122,11 +108,6 @@ class TreeModel:
 
 
 def score_of(log_odds: float) -> int:
-    """Log-odds as a probability in billionths.
-
-    Example:
-        >>> score_of(0.0), score_of(-100.0), score_of(100.0)
-        (500000000, 0, 1000000000)
-    """
+    """Log-odds as a probability in billionths."""
     bounded = min(max(log_odds, -_MAX_LOG_ODDS), _MAX_LOG_ODDS)
     return round(BILLION / (1 + math.exp(-bounded)))

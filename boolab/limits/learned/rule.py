@@ -28,21 +28,6 @@ class LearnedRisk:
     Attributes:
         model: The model, with the names of the features that it takes.
         detectors: The detectors among its features.
-
-    Example:
-        >>> import boolab as bl
-        >>> from boolab.core.types import Response, ToolResult
-        >>> from boolab.limits.ladder import Watch
-        >>> from boolab.limits.learned.models import LinearModel
-        >>> risk = LearnedRisk(LinearModel(("calls_streak",), (2.0,), -2.0, (0.7,)))
-        >>> watch, counts = Watch([risk]), {}
-        >>> scores = []
-        >>> for n in "123":
-        ...     call = bl.models.ToolCall(n, "ls", "{}")
-        ...     _ = watch.complete(Response("", (call,)), [ToolResult(n, "x")], counts)
-        ...     scores.append(counts[risk.name])
-        >>> scores
-        [351214356, 549146940, 684080620]
     """
 
     reason: ClassVar[StopReason] = "stuck"
@@ -89,10 +74,6 @@ class Promise:
         keep: The share to keep.
         confidence: The probability that this very rule keeps it; None if it is kept on average over rules.
         calibration_tasks: How many tasks with a success the threshold was set on; the model has not seen them.
-
-    Example:
-        >>> print(Promise(0.95, None, 60))
-        On average over rules learned like this one, a success of a new task is kept with probability 95% or more.
     """
 
     keep: float

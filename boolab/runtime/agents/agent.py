@@ -154,13 +154,7 @@ NO_AGENT: Final = Agent("")
 
 
 def policy_of(agent: Agent, policy: Policy | str | None = None) -> Policy:
-    """The policy that an agent runs under, with the agent's own identity and exempt tools.
-
-    Example:
-        >>> import boolab as bl
-        >>> policy_of(bl.Agent("builder", exempt=["wait_for_build"])).detectors.identity
-        {'*': 'ordered', 'wait_for_build': None}
-    """
+    """The policy that an agent runs under, with the agent's own identity and exempt tools."""
     return with_identity(get_policy(agent.policy if policy is None else policy), agent.identity, agent.exempt)
 
 
@@ -172,13 +166,7 @@ def with_identity(policy: Policy, identity: str | None, exempt: tuple[str, ...])
 
 
 def limits_of(agent: Agent, policy: Policy) -> list[str]:
-    """What an agent's limits mean under its policy (`policy_of(agent)`), one sentence each.
-
-    Example:
-        >>> import boolab as bl
-        >>> limits_of(bl.Agent("a", max_steps=0), bl.policies["boocode"])[0]
-        'step cap: one response without tools'
-    """
+    """What an agent's limits mean under its policy (`policy_of(agent)`), one sentence each."""
     from boolab.harnesses.describe import axes  # only where an agent is shown
     from boolab.runtime.tools.workspace import BUILT_IN
 
@@ -254,10 +242,7 @@ def load_agents(path: str | Path) -> dict[str, Agent]:
 
 
 def agents_of(raw: bytes, path: Path, *, named: bool = False) -> Iterator[tuple[Agent, int]]:
-    """The agents in the content of one file, each with the line where it begins.
-
-    If `named`, the only agent of a file may have the file's name. What cannot be read is an `AgentFileError`.
-    """
+    """The agents in the content of one file, with their lines; if `named`, an only one may have the file's name."""
     from boolab.io.yaml_loader import DocumentError, read_yaml  # PyYAML takes long: running an agent needs none
 
     if len(raw) > MAX_FILE_BYTES:

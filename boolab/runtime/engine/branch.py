@@ -92,12 +92,7 @@ async def branch(
 async def turn_in_folder(
     turn: Turn, run: Run, n_steps: int, world: World, message: str | None = None, *, folder: Path | None = None
 ) -> Turn:
-    """The turn of a branch in a folder of its own, with the files that were kept after its first steps.
-
-    Raises:
-        SettingError: as `branch`.
-        WorldError: as `branch`.
-    """
+    """The turn of a branch in a folder of its own, with the files that were kept after its first steps."""
     branch_world = await restored(world, kept_after(run, n_steps), folder)
     try:
         turn = branch_turn(run, n_steps, {**turn.plan.options, "world": branch_world}, message)
@@ -110,11 +105,7 @@ async def turn_in_folder(
 
 
 def branch_turn(run: Run, n_steps: int, options: TurnOptions, message: str | None = None) -> Turn:
-    """The turn of a branch, at the boundary from which it continues.
-
-    Raises:
-        SettingError: as `branch`.
-    """
+    """The turn of a branch, at the boundary from which it continues."""
     _check(run, n_steps, message)
     answer = None if message is None else from_user(message)
     turn = resume_turn(plan_of(options), _first_steps(run, n_steps, options.get("run_id") or token_hex(16)), answer)

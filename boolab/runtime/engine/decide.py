@@ -104,11 +104,7 @@ def _while_it_may_grow(turn: Turn, stop: Stop) -> Stop | None:
 
 
 def _extend(turn: Turn, condition: StopRule | None = None) -> Stop | None:
-    """Let the cap grow; if a limit stops the turn all the same, its stop.
-
-    Raises:
-        UnknownCounter: if nothing else stops the turn and the rule `unless` cannot be decided.
-    """
+    """Let the cap grow; if a limit stops the turn all the same, its stop."""
     fresh = turn.plan.policy.continues.counters == "fresh"
     if fresh:
         turn.open_turn()
@@ -136,10 +132,7 @@ def _others_hold(turn: Turn, stop: Stop) -> bool:
 
 
 def _stop_of_parents(turn: Turn) -> Stop | None:
-    """The stop of a subagent once the budgets of a turn that pays for it are used up.
-
-    Returns the stop, with the subagent's own rules that are true at the same boundary; None to continue.
-    """
+    """A subagent's stop, with its own true rules, once budgets that pay for it are used up; None to continue."""
     stop = None if turn.budget_parent is None else _refused_by(turn.budget_parent, turn)
     if stop is None:
         return None
@@ -269,11 +262,7 @@ EXECUTE_ALL: Final = CallVerdict(None)
 
 
 async def judge(turn: Turn, response: Response) -> CallVerdict:
-    """Decide which calls of a response are executed. Calls that are refused get their error results at once.
-
-    Raises:
-        UnknownCounter: if a limit depends on a counter that is not known.
-    """
+    """Decide which calls of a response are executed. Calls that are refused get their error results at once."""
     return _judge_response(turn, response) or await _judge_calls(turn, response)
 
 

@@ -21,11 +21,7 @@ T = TypeVar("T")
 
 
 async def open_world(turn: Turn) -> None:
-    """Begin to keep the world of a turn, and keep it as it is before the next step.
-
-    Raises:
-        WorldError: if it cannot be kept at all.
-    """
+    """Keep the world of a turn from before the next step on; a `WorldError` if it cannot be kept at all."""
     world = turn.plan.options.get("world")
     assert world is not None  # noqa: S101 - the caller has looked
     last_state = next(
@@ -40,11 +36,7 @@ async def open_world(turn: Turn) -> None:
 
 
 async def keep(turn: Turn) -> None:
-    """Keep the world as it is now, and put that on record.
-
-    Raises:
-        asyncio.CancelledError: if the task was cancelled meanwhile; then nothing is on record of this boundary.
-    """
+    """Keep the world as it is now, and put that on record, unless the task was cancelled meanwhile."""
     keeper = turn.keeper
     assert keeper is not None  # noqa: S101 - the caller has looked
     try:
@@ -58,11 +50,7 @@ async def keep(turn: Turn) -> None:
 
 
 def kept_after(run: Run, n_steps: int) -> Mapping[str, Any]:
-    """What the record of a run holds of its world after a step.
-
-    Raises:
-        SettingError: if the world was not kept there, and why.
-    """
+    """What the record of a run holds of its world after a step; a `SettingError` with why, if nothing."""
     events = [event.payload for event in run.events if event.kind == "world"]
     if not events:
         msg = (
@@ -81,12 +69,7 @@ def kept_after(run: Run, n_steps: int) -> Mapping[str, Any]:
 
 
 async def restored(world: World, state: Mapping[str, Any], folder: Path | None = None) -> World:
-    """A world of its own in a state that was kept.
-
-    Raises:
-        WorldError: if it cannot be restored.
-        asyncio.CancelledError: if the task was cancelled; nothing is left behind then.
-    """
+    """A world of its own in a state that was kept; if the task is cancelled, nothing is left behind."""
     copies: list[World] = []
     try:
         await _in_thread(lambda: copies.append(world.restored(state, folder)))

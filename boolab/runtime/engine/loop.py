@@ -202,10 +202,7 @@ async def _synthesise(turn: Turn, response: Response) -> bool:
 
 
 async def wrap_up(turn: Turn, stop: Stop) -> asyncio.CancelledError | None:
-    """Do what a policy does after a limit stopped the run: a summary, and a visible sentinel.
-
-    Returns a cancellation of the task meanwhile that did not come from the turn's own `Abort`, if there was one.
-    """
+    """Write the summary and the sentinel after a limit; returns a cancellation that is not the `Abort`'s."""
     if stop.reason not in SENTINELS:
         return None
     kind, words = SENTINELS[stop.reason]
@@ -286,11 +283,7 @@ def run_of(turn: Turn, stop: Stop) -> Run:
 
 
 def as_success(value: object) -> bool | None:
-    """What a score returned, as a record holds it.
-
-    Raises:
-        TypeError: if it is none of True, False and None.
-    """
+    """What a score returned, as a record holds it; a `TypeError` if it is none of True, False and None."""
     if value is None or isinstance(value, bool):
         return value
     plain = value.item() if hasattr(value, "item") else value  # numpy has a bool of its own

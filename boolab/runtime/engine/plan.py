@@ -170,11 +170,7 @@ class TurnPlan:
         return _policy_limits(policy, {**limits.settings, "max_steps": cap + added}), added
 
     def verdict(self, limits: TurnLimits, counters: Counters) -> Stop | None:
-        """The stop at a boundary, or None. For a guard that asks first and stops later, it names the level reached.
-
-        Raises:
-            UnknownCounter: if the answer depends on a counter that is not known.
-        """
+        """The stop at a boundary, or None. For a guard that asks first and stops later, it names the level reached."""
         stop = None if limits.rule is None else limits.rule.verdict(counters)
         if stop is not None:
             for guard in self.asking:
@@ -204,17 +200,7 @@ class TurnPlan:
 
 
 def plan_of(options: TurnOptions) -> TurnPlan:
-    """Make the plan of a turn.
-
-    Raises:
-        SettingError: if something is missing or not accepted.
-
-    Example:
-        >>> import boolab as bl
-        >>> plan = plan_of({"agent": bl.Agent("a", max_steps=5), "model": bl.ScriptedModel(["Hi."])})
-        >>> str(plan.limits.rule), plan.judges
-        ('max_steps(5) | doom_loop(3, ordered) | tool_budget(50)', False)
-    """
+    """Make the plan of a turn; a `SettingError` if something is missing or not accepted."""
     _check(options)
     stop, in_shadow = _rules_of(options)
     agent = options.get("agent") or NO_AGENT
@@ -380,11 +366,7 @@ class UnknownOptionError(SettingError, TypeError):
 
 
 def options_of(agent: Agent | None, options: Mapping[str, Any]) -> TurnOptions:
-    """The options of a turn, from those of `run` by name.
-
-    Raises:
-        UnknownOptionError: if there is no option of that name.
-    """
+    """The options of a turn, from those of `run` by name; an `UnknownOptionError` for another name."""
     if not options.keys() <= _NAMES:
         unknown = min(options.keys() - _NAMES)
         msg = f"unknown option {unknown!r}{near(unknown, sorted(_NAMES), 'accepted')}"
@@ -424,11 +406,7 @@ def folder_of(options: TurnOptions) -> str | Path | None:
 
 
 def model_of(options: TurnOptions) -> Model:
-    """The model that answers: the one given, else the agent's own.
-
-    Raises:
-        SettingError: if there is none, or it is no model.
-    """
+    """The model that answers: the one given, else the agent's own; a `SettingError` if there is none."""
     agent, model = options.get("agent") or NO_AGENT, options.get("model")
     chosen_model = agent.model if model is None else model
     if chosen_model is None or isinstance(chosen_model, str):
@@ -449,13 +427,7 @@ def model_of(options: TurnOptions) -> Model:
 
 
 def offered_tools(options: TurnOptions) -> dict[str, ToolSpec]:
-    """The tools of a turn by name: the agent's own, and those that its names stand for.
-
-    Where neither the agent nor the run has any, those that the model brings itself are offered (`own_tools`).
-
-    Raises:
-        SettingError: if a name stands for nothing, or for two tools.
-    """
+    """The tools of a turn by name: the agent's own, and those that its names stand for; else those of the model."""
     agent, tools = options.get("agent") or NO_AGENT, options.get("tools")
     specs: dict[str, ToolSpec] = {}
     for spec in () if tools is None else as_tools(tools):

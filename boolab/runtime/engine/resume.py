@@ -22,11 +22,7 @@ _CONTINUES: Final = ("continued", "extension")
 
 
 def resume_turn(plan: TurnPlan, run: Run, answer: Message | None = None) -> Turn:
-    """A turn that stands where a run ended: at a boundary.
-
-    `run` is a paused one with its last results answered, one that a cap stopped, or the first steps of one; `answer`
-    the user's message to a run that a cap stopped, or at a branch.
-    """
+    """A turn that stands where a run ended: at a boundary; `answer` is the user's message there."""
     turn = Turn(plan, run.prompt, run_id=run.run_id, start_ms=run.duration_ms or 0)
     record, history, ladder = turn.record, turn.history, turn.ladder
     record.parent_run_id, record.task = run.parent_run_id, run.task

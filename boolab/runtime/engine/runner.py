@@ -296,21 +296,13 @@ class Live:
 
 
 def turn_of(options: TurnOptions, task: Task, *, parent: Turn | None = None, charged: bool = False) -> Turn:
-    """A turn that is ready to run, as the `parent` of a subagent starts it, whose budgets pay for it if `charged`.
-
-    Raises:
-        SettingError: if something is missing or not accepted; no request has been made then.
-    """
+    """A turn that is ready to run; the budgets of the `parent` that starts a subagent pay for it if `charged`."""
     plan = plan_of(options)
     return Turn(plan, _prompt_of(plan.agent, task), parent=parent, charged=charged)
 
 
 def _prompt_of(agent: Agent, task: Task) -> tuple[Message, ...]:
-    """The messages before the first step: the agent's prompt, and the task.
-
-    Raises:
-        SettingError: if the task is neither a text nor a list of messages.
-    """
+    """The messages before the first step: the agent's prompt, and the task."""
     messages = [Message("system", (Text(agent.prompt),))] if agent.prompt else []
     if isinstance(task, str):
         return (*messages, Message("user", (Text(task if task.isascii() else whole_text(task)),)))

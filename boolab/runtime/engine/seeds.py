@@ -16,24 +16,12 @@ _BITS: Final = 31
 
 
 def request_seed(seed: int | None, purpose: str, index: int) -> int | None:
-    """The seed of a request: the same for the same request of a branch, another for any other request of the run.
-
-    `index`: its number in the run, from 0.
-
-    Example:
-        >>> request_seed(7, "step", 0), request_seed(7, "step", 1), request_seed(None, "step", 0)
-        (1722802682, 308381887, None)
-    """
+    """The seed of a request by its number: the same for the same request of a branch, another for any other one."""
     return None if seed is None else _drawn(f"request {seed} {purpose} {index}")
 
 
 def subagent_seed(seed: int | None, step: int, call: int) -> int | None:
-    """The seed of the run of a subagent: it draws neither its caller's numbers nor those of another subagent.
-
-    Example:
-        >>> subagent_seed(7, 1, 1) != subagent_seed(7, 1, 2)
-        True
-    """
+    """The seed of the run of a subagent: it draws neither its caller's numbers nor those of another subagent."""
     return None if seed is None else _drawn(f"subagent {seed} {step} {call}")
 
 

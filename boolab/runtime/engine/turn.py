@@ -151,11 +151,7 @@ class StepState:
         return self.state in (ASKED, ANSWERED, EXECUTING)
 
     def move(self, event: str) -> Transition:
-        """Make a transition.
-
-        Raises:
-            KeyError: if that cannot happen in this state.
-        """
+        """Make a transition; a `KeyError` if that cannot happen in this state."""
         row = TABLE[self.state][event]
         self.state = row.next
         return row
@@ -333,11 +329,7 @@ class Turn:
             self.record.emit(Event(self.now(), "delta", facts))
 
     def accept_response(self, response: Response) -> Response:
-        """Accept the response to the request.
-
-        Raises:
-            ModelError: if it is malformed.
-        """
+        """Accept the response to the request; a `ModelError` if it is malformed."""
         step, history = self.step, self.history
         try:
             step.response = response = accept_response(response)
@@ -401,11 +393,7 @@ class Turn:
         return Stop(reason, self.steps_completed)
 
     def retry(self, error: ModelError) -> Step:
-        """Put a step on record whose response broke off, if the policy repeats the request after it.
-
-        Raises:
-            ModelError: the failure itself, if the policy has not.
-        """
+        """Put a step on record whose response broke off, if the policy repeats the request; else raise the failure."""
         partial = partial_of(error)
         limit = self.plan.policy.execution.broken_retries if self.step.mode == ORDINARY and error.retryable else 0
         arrived = partial is not None and bool(partial.text or partial.tool_calls or partial.reasoning)

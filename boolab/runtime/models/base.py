@@ -144,13 +144,7 @@ class ModelTraits(NamedTuple):
 
 
 def traits_of(model: object) -> ModelTraits:
-    """The traits of a model; those that it does not have are the defaults.
-
-    Example:
-        >>> import boolab as bl
-        >>> traits_of(bl.ScriptedModel(["Done."])).virtual
-        True
-    """
+    """The traits of a model; those that it does not have are the defaults."""
     traits = {name: getattr(model, name) for name in ModelTraits._fields if hasattr(model, name)}
     if "replies_to" in traits:
         traits.setdefault("has_result_of", traits["replies_to"])
@@ -196,13 +190,7 @@ class LocalModel:
 
 
 def accept_response(response: object) -> Response:
-    r"""Check what a model returned, and remove lone surrogates from it; a `ValueError` with why if it is malformed.
-
-    Example:
-        >>> import boolab as bl
-        >>> accept_response(bl.models.Response("Hi. \ud83d")).text == "Hi. \ufffd"
-        True
-    """
+    """Check what a model returned, and remove lone surrogates from it; a `ValueError` with why if it is malformed."""
     if _is_plain(response):
         return response
     if fault := validate_response(response):
@@ -240,11 +228,6 @@ def validate_response(response: object) -> str:
     """Why a value is not a valid `Response`; "" if it is valid.
 
     Users write models too, so their responses are checked once, where they enter.
-
-    Example:
-        >>> import boolab as bl
-        >>> validate_response(bl.models.Response("Hi.")), validate_response(bl.models.Response(text=None))
-        ('', 'text is None, not a str')
     """
     if type(response) is not Response:
         return f"it is a {type(response).__name__}, not a Response"

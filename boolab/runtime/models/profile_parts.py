@@ -39,12 +39,7 @@ Counts: TypeAlias = Annotated[dict[PositiveInt, Figure], AfterValidator(_are_sha
 
 
 class Distribution(Strict):
-    """A distribution of whole numbers >= 0: a median with a sigma, or quantiles.
-
-    Example:
-        >>> Distribution(quantiles=[0, 10, 40]).quantile(0.75), Distribution(median=100, sigma=1).quantile(0.5)
-        (25.0, 100.0)
-    """
+    """A distribution of whole numbers >= 0: a median with a sigma, or quantiles."""
 
     median: Figure | None = None
     sigma: _Sigma = 0.0
@@ -126,12 +121,7 @@ ByStep: TypeAlias = Annotated[
 
 
 def at_step(pieces: Sequence[Piece], step: int) -> float:
-    """The probability at a step, from 1.
-
-    Example:
-        >>> at_step([Piece(from_step=1, probability=0.5), Piece(from_step=4, probability=0.2)], 4)
-        0.2
-    """
+    """The probability at a step, from 1."""
     return next((piece.probability for piece in reversed(pieces) if piece.from_step <= step), pieces[0].probability)
 
 

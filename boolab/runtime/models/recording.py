@@ -112,10 +112,7 @@ LINES: Final[dict[str, type[Link | Offer | Exchange]]] = {"message": Link, "tool
 
 
 class Chain:
-    """Identifies conversations: the id of a message is a hash of it and of the id of the message before it.
-
-    `on_link` is called with each message that is hashed, and with each message of a run's own list only once.
-    """
+    """Identifies conversations: the id of a message is a hash of it and of the id of the message before it."""
 
     def __init__(self, on_link: Callable[[Link], object] | None = None) -> None:
         self._on_link = on_link

@@ -349,12 +349,7 @@ class SimulatedTrajectory:
 
 
 def number_of(arguments: str) -> int:
-    """The number of a call among the distinct calls of its run, from 0.
-
-    Example:
-        >>> number_of('{"input": "12 text"}')
-        12
-    """
+    """The number of a call among the distinct calls of its run, from 0."""
     return int(arguments[len(_OPENING) :].partition(" ")[0])
 
 

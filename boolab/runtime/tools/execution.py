@@ -95,10 +95,7 @@ class _InterruptedError(Exception):
 async def execute(  # noqa: C901, PLR0912 - all ways in which a call can end
     call: ToolCall, step: int, number: int, run: ExecutionContext, clock: Clock
 ) -> ToolResult:
-    """Execute one call, the `number`-th of a step, on a clock of its own.
-
-    An exception of the tool becomes the result, except for an interrupt and a cancellation of this task.
-    """
+    """Execute one call, the `number`-th of a step; an exception is its result, but no interrupt or cancellation."""
     if run.reply is not None:
         replied = await _replied(run.reply, call, step, number, run, clock)
         if replied is not None:

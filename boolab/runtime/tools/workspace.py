@@ -39,12 +39,7 @@ _HAS_HANDLES: Final = os.open in os.supports_dir_fd and os.scandir in os.support
 
 
 def workspace_tools(root: str | Path) -> dict[str, ToolSpec]:
-    """`list_files`, `read_file` and `search_text`, confined to `root`. All are read-only.
-
-    Example:
-        >>> sorted(workspace_tools("."))
-        ['list_files', 'read_file', 'search_text']
-    """
+    """`list_files`, `read_file` and `search_text`, confined to `root`. All are read-only."""
     top = user_path(root).resolve()
     if not top.is_dir():
         msg = f"root={str(root)!r} is not a folder"

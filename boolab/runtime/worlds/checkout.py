@@ -154,12 +154,7 @@ def _make_folder(root: int, name: str) -> None:
 
 
 def name_of(run_id: str) -> str:
-    """The id of a run as the last part of its ref: itself, or a digest if it has other characters.
-
-    Example:
-        >>> name_of("a1b2"), name_of("../a")
-        ('a1b2', '3d795173f8c08b1b7c9f46a248ae2fcb')
-    """
+    """The id of a run as the last part of its ref: itself, or a digest if it has other characters."""
     return run_id if _SAFE_NAME.fullmatch(run_id) else blake2b(os.fsencode(run_id), digest_size=16).hexdigest()
 
 

@@ -165,10 +165,7 @@ class GitKeeper:
 
 @contextmanager
 def undone_on_error(undo: Callable[[], None], folder: Path, action: str = "written") -> Iterator[None]:
-    """Undo what was begun if an error follows; one of the file system becomes a `WorldError`.
-
-    `place`: the folder that an error is about if it names no file.
-    """
+    """Undo what was begun if an error follows; one of the file system becomes a `WorldError`."""
     try:
         yield
     except BaseException as error:

@@ -97,10 +97,7 @@ class Ignored:
             return b""
 
     def _above(self, git_dir: Path, repository: Repository, origin: Path) -> list[tuple[str, Patterns]]:
-        """The patterns that hold in the folder, but for those in its own files, highest precedence first.
-
-        Each with the path from their file to the folder.
-        """
+        """The patterns above a folder that hold in it, highest precedence first, with the path from their file."""
         folder = origin.relative_to(repository.top).parts
         parents = ["".join(f"{part}/" for part in folder[depth:]) for depth in range(len(folder) + 1)]
         sources = [
@@ -138,10 +135,7 @@ class Ignored:
 
 
 def tracked_files(git_dir: Path, repository: Repository, origin: Path) -> list[bytes]:
-    """The files in a folder that the user's git tracks.
-
-    `git_dir`: a git directory of boolab's own, for this alone. It gets a copy of the index.
-    """
+    """The files in a folder that the user's git tracks; `git_dir` gets a copy of the index."""
     try:
         with folder_handle(repository.git_dir) as folder:
             index = read_file("index", MAX_INDEX, dir_fd=folder)

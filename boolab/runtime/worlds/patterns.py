@@ -43,13 +43,7 @@ class _IgnoreRule(NamedTuple):
 
 
 class Patterns:
-    r"""The patterns of a file.
-
-    Example:
-        >>> patterns = Patterns(b"*.log\n!keep.log\nbuild/\n")
-        >>> [patterns.verdict(name) for name in ("a/b.log", "keep.log", "build/", "build")]
-        [True, False, True, None]
-    """
+    """The patterns of a file."""
 
     def __init__(self, text: bytes) -> None:
         rules = [_rule(line, number) for number, line in _lines(text)]
@@ -61,10 +55,7 @@ class Patterns:
         self._groups = [*chain.from_iterable(_groups(valid[start : start + _GROUP_SIZE]) for start in starts)]
 
     def verdict(self, path: str) -> bool | None:
-        """Whether a file or a folder is ignored; None if no pattern is about it. The last one that matches counts.
-
-        `path`: its path from the file of patterns, its bytes as characters; that of a folder ends with a slash.
-        """
+        """Whether a path from the file of patterns is ignored, by the last that matches; None if none does."""
         for any_of_them, rules in reversed(self._groups):
             if any_of_them.is_in(path):
                 return next(not rule.is_negated for rule in reversed(rules) if rule.pattern.is_in(path))

@@ -134,10 +134,7 @@ class Scan:
         return removed + sum(name not in earlier or earlier[name].entry != file.entry for name, file in current.items())
 
     def _folder(self, handle: int, path: bytes, depth: int, *, is_ignored: bool, is_forced: bool) -> bytes | None:
-        """Look at a folder; its path ends with a slash.
-
-        Returns the object of its tree; None if nothing in it is kept.
-        """
+        """Look at a folder; its path ends with a slash. Returns its tree; None if nothing in it is kept."""
         self._check()
         with os.scandir(handle) as names:
             entries = {entry.name: entry for entry in names}

@@ -54,13 +54,6 @@ class Messages:
     `parameters`: further members of the body: `max_tokens` (8192), `thinking`, `top_p`, `metadata`, ... None removes a
     default. `tool_choice` is an object of the API, or one word: `auto`, `any` (or `required`), `none`, or the name of a
     tool.
-
-    Example:
-        >>> import boolab as bl
-        >>> from boolab.core.clock import VirtualClock
-        >>> hello = Message("user", (Text("Hello"),))
-        >>> Messages("claude", {"max_tokens": 9}).body(bl.models.Request(0, [hello], (), VirtualClock()))
-        b'{"model":"claude","max_tokens":9,"stream":true,"messages":[{"role":"user","content":[{"type":"text","text":"Hello"}]}]}'
     """
 
     path: ClassVar[str] = "messages"

@@ -87,13 +87,6 @@ class MessageDecoder(Decoder):
 
     Signed reasoning is kept in `Response.opaque`, as `{"messages": [blocks]}`. Calls of tools that run on the
     provider's side are ignored.
-
-    Example:
-        >>> decoder = MessageDecoder()
-        >>> decoder.feed_whole(b'{"type": "message", "content": [{"type": "text", "text": "Hi."}],'
-        ...                    b' "stop_reason": "end_turn", "usage": {"input_tokens": 3, "output_tokens": 2}}')
-        >>> decoder.close().text, decoder.close().finish_reason, decoder.close().usage[:2]
-        ('Hi.', 'stop', (3, 2))
     """
 
     def __init__(self, emit: Emit | None = None, prefix: str = "call") -> None:

@@ -92,10 +92,6 @@ class Redactor:
 
     `secrets`: the secrets. Each word of them is removed, also in its form in JSON or in a URL. Words of fewer than 8
     characters are kept: they are placeholders, or a word before the key in a header ("Bearer").
-
-    Example:
-        >>> Redactor([SecretStr("sk-canary-1234")])("Incorrect API key provided: sk-canary-1234.")
-        'Incorrect API key provided: <key>.'
     """
 
     def __init__(self, secrets: Iterable[SecretStr | None]) -> None:

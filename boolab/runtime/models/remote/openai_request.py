@@ -30,13 +30,6 @@ class ChatCompletions:
     `parameters`: further members of each request's body; None removes a default (`stream_options=None`). The request's
     temperature overrides that of the parameters; the parameters' seed overrides the request's. `tool_choice` and
     `parallel_tool_calls` are sent only with tools, and not if the model must answer in text.
-
-    Example:
-        >>> import boolab as bl
-        >>> from boolab.core.clock import VirtualClock
-        >>> hello = Message("user", (Text("Hello"),))
-        >>> ChatCompletions("m", {"stream_options": None}).body(bl.models.Request(0, [hello], (), VirtualClock()))
-        b'{"model":"m","messages":[{"role":"user","content":"Hello"}],"stream":true}'
     """
 
     model: str

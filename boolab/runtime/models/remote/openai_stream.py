@@ -49,12 +49,6 @@ class ChatDecoder(Decoder):
 
     `model`: the name of the model. Content that the provider needs in the next request is marked with it, since other
     models cannot use it. `emit`: as in `Decoder`; calls are emitted when the response is complete.
-
-    Example:
-        >>> stream = ChatDecoder("m")
-        >>> stream.feed("message", '{"choices": [{"delta": {"content": "Hello."}, "finish_reason": "stop"}]}')
-        >>> stream.close()
-        <Response 'Hello.'>
     """
 
     def __init__(self, model: str, emit: Emit | None = None, prefix: str = "call") -> None:
@@ -327,10 +321,6 @@ def usage_of(usage: Mapping[str, Any]) -> Usage:
 
     Cached tokens are part of the prompt's tokens, and reasoning tokens of the completion's. Only xAI does not count
     reasoning in the completion, as its total shows (docs.x.ai/docs/key-information/consumption-and-rate-limits).
-
-    Example:
-        >>> usage_of({"prompt_tokens": 32, "completion_tokens": 9, "total_tokens": 135, "reasoning_tokens": 94})[:4]
-        (32, 103, None, 94)
     """
     prompt, completion = as_count(usage.get("prompt_tokens")), as_count(usage.get("completion_tokens"))
     read = _first_count(

@@ -71,17 +71,7 @@ class _OpenCall:
 
 
 class CallBuilder:
-    """Builds the calls of one response from their deltas.
-
-    `prefix`: the beginning of the ids of calls that come without an id.
-
-    Example:
-        >>> calls = CallBuilder("call_3")
-        >>> calls.add({"index": 0, "function": {"name": "look", "arguments": '{"at":'}})
-        >>> calls.add({"index": 0, "function": {"arguments": '"it"}'}})
-        >>> calls.named()
-        [(ToolCall(id='call_3_1', name='look', arguments='{"at":"it"}'), None)]
-    """
+    """Builds the calls of one response from their deltas; `prefix` begins the ids of calls that have none."""
 
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
@@ -123,10 +113,7 @@ class CallBuilder:
         return call
 
     def named(self) -> list[tuple[ToolCall, Any]]:
-        """The calls with a known name, each with the provider's extra content, which it needs in the next request.
-
-        They have unique ids, and are in the order of their indices if all have one.
-        """
+        """The calls with a name, their ids unique, by index, each with the provider's content for the next request."""
         calls = self._calls
         if all(call.index is not None for call in calls):
             calls = sorted(calls, key=lambda call: call.index or 0)

@@ -177,13 +177,6 @@ def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> floa
     `headers`: the headers, with lower-case names: `retry-after-ms` (OpenAI and Azure), or `retry-after`, in seconds or
     as a date (RFC 9110, 10.2.3). `now`: the time that a date is compared with; by default the server's own `date`, else
     this machine's time.
-
-    Example:
-        >>> retry_after({"retry-after": "2.5"}), retry_after({"retry-after-ms": "300"}), retry_after({})
-        (2.5, 0.3, None)
-        >>> date = "Sun, 22 Nov 2026 10:00:00 GMT"
-        >>> retry_after({"date": date, "retry-after": date.replace("10:00:00", "10:01:30")})
-        90.0
     """
     milliseconds = _number(headers.get("retry-after-ms", ""))
     if milliseconds is not None:

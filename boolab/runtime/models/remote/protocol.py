@@ -21,12 +21,7 @@ from boolab.runtime.models.base import Emit, Request
 
 
 def dump_json(value: JSON) -> bytes:
-    r"""The JSON of a value in UTF-8; a `ValueError` for what is no JSON value.
-
-    Example:
-        >>> dump_json({"text": "\u00e9\ud83d"}) == '{"text":"\u00e9\ufffd"}'.encode()
-        True
-    """
+    """The JSON of a value in UTF-8; a `ValueError` for what is no JSON value."""
     try:
         return to_json(value, inf_nan_mode="null")
     except ValueError:  # a lone surrogate, or no JSON value
@@ -39,12 +34,7 @@ def _refuse(value: object) -> object:
 
 
 def parse_object(text: str | bytes) -> dict[str, Any] | None:
-    r"""The JSON object in a text, or None; lone surrogates are kept.
-
-    Example:
-        >>> parse_object('{"a": 1}'), parse_object("[1]"), parse_object("{"), parse_object('{"a": "\\ud83d"}')
-        ({'a': 1}, None, None, {'a': '\ud83d'})
-    """
+    """The JSON object in a text, or None; lone surrogates are kept."""
     try:
         value = from_json(text)
     except (ValueError, TypeError):  # perhaps a lone surrogate, which Python's own parser accepts
@@ -81,13 +71,7 @@ def check_parameters(parameters: Mapping[str, Any], refused: Collection[str]) ->
 
 
 def assign_ids(calls: Sequence[ToolCall], prefix: str) -> tuple[ToolCall, ...]:
-    """The calls of one response with unique ids, which results need to name their call.
-
-    Example:
-        >>> import boolab as bl
-        >>> [call.id for call in assign_ids([bl.models.ToolCall(id, "look", "{}") for id in ("a", "", "a")], "call_1")]
-        ['a', 'call_1_2', 'a_3']
-    """
+    """The calls of one response with unique ids, which results need to name their call."""
     used_ids: set[str] = set()
     calls_with_ids = []
     for number, call in enumerate(calls, 1):
@@ -100,13 +84,7 @@ def assign_ids(calls: Sequence[ToolCall], prefix: str) -> tuple[ToolCall, ...]:
 
 
 class Pieces:
-    r"""A text that arrives in pieces.
-
-    Example:
-        >>> pieces = Pieces()
-        >>> pieces.add("so \ud83d"), pieces.add("\ude00") == "\U0001f600", pieces.text() == "so \U0001f600"
-        ('so ', True, True)
-    """
+    """A text that arrives in pieces."""
 
     __slots__ = ("_half", "_pieces")
 
