@@ -578,8 +578,9 @@ def mini_swe_agent(size: int) -> Json:
 
     config = {"agent": {"step_limit": 0, "cost_limit": 3.0}, "model": {"model_name": "gpt-x"}}
     info = {"exit_status": "Submitted", "submission": "", "config": config, "mini_version": "2.0.0"}
-    info |= {"model_stats": {"instance_cost": 0.02, "api_calls": 2}}
     said = list(up_to(size, messages()))
+    costs = [message["extra"]["cost"] for message in said if "cost" in message.get("extra", {})]
+    info |= {"model_stats": {"instance_cost": sum(costs), "api_calls": len(costs)}}
     return {"info": info, "messages": said, "trajectory_format": "mini-swe-agent-1.1", "instance_id": "x__y-1"}
 
 
@@ -626,7 +627,8 @@ def tau2_bench(size: int) -> Json:
                 yield given | {"error": call.failed, "timestamp": naive(call.end)}
 
     def form(agent: Agent, events: list[Said | Reply]) -> Json:
-        about = {"id": agent.name(), "task_id": "7", "trial": 0, "seed": 1, "duration": 9.5, "agent_cost": 0.1}
+        about = {"id": agent.name(), "task_id": "7", "trial": 0, "seed": 1, "duration": 9.5}
+        about["agent_cost"] = sum(event.cost for event in events if isinstance(event, Reply))
         end = {"termination_reason": "user_stop", "reward_info": {"reward": 1.0, "db_check": {"db_match": True}}}
         return about | end | {"start_time": naive(events[0][1]), "messages": list(messages(events))}
 
