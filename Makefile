@@ -105,19 +105,9 @@ harnesses: $(READY) ## put what each preset is into docs/harnesses.md
 study: $(READY) ## run the notebook of the study, and put what it gives into docs/study.md
 	$(BIN)/python -m tests.docs.study_page --write
 
-bench: $(READY) ## measure the loop against a bare loop, counterfactuals against memory, scorecards, readers, real models' client, sweeps, widgets, the hook, monitors, logs that grow, and kept files
-	$(BIN)/python -m benchmarks.loop
-	$(BIN)/python benchmarks/counterfactual.py
-	$(BIN)/python -m benchmarks.scorecard
-	$(BIN)/python benchmarks/ingest.py
-	$(BIN)/python benchmarks/stream.py
-	$(BIN)/python -m benchmarks.sweep
-	$(BIN)/python -m benchmarks.widgets
-	$(BIN)/python -m benchmarks.displays
-	$(BIN)/python -m benchmarks.hook
-	$(BIN)/python -m benchmarks.monitor
-	$(BIN)/python -m benchmarks.watch
-	$(BIN)/python -m benchmarks.world
+bench: $(READY) ## measure (and save, with ARGS=--write) the loop against a bare loop, counterfactuals against memory, scorecards, readers, real models' client, sweeps, widgets, the hook, monitors, logs that grow, and kept files
+	for name in loop counterfactual scorecard ingest stream sweep widgets displays hook monitor watch world; do \
+		$(BIN)/python -m benchmarks.$$name $(ARGS) || exit; done
 
 bench-peers: $(READY) ## measure the loop beside nine released packages, and what their limits leave; makes docs/peers.md
 	$(BIN)/python -m benchmarks.peers --write
@@ -141,8 +131,8 @@ conformance-clis: $(READY) ## run Claude Code, opencode, Gemini CLI and Codex wi
 coverage: $(READY) ## measure how often 95% intervals hold the truth
 	$(BIN)/python benchmarks/coverage.py
 
-recommendations: $(READY) ## judge recommendations on runs that they did not see
-	$(BIN)/python benchmarks/recommendations.py
+recommendations: $(READY) ## judge recommendations on runs that they did not see; saves what docs/tables/measured.md has
+	$(BIN)/python -m benchmarks.recommendations --write
 
 trials: $(READY) ## measure 500 trials in each of four simulated worlds: coverage at every look, branches, bias of hazards
 	$(BIN)/python -m benchmarks.trials

@@ -1,30 +1,29 @@
 """Counterfactuals against the memory's speed: 10,000 runs, about 1.1 million steps, 50 x 20 x 5 settings.
 
-Each figure is a ratio to a numpy fill that is timed beside it, in the same process. `fill` writes an array of 100 MB
-that is there already; `new fill` makes one. Every time is the median of several rounds in which all take turns.
+Most figures are ratios to a numpy fill that is timed in the same rounds. `fill` writes an array of 100 MB that is there
+already; `new fill` makes one.
 
-- `aggregates`: from raw columns (calls per step, a key per call, tokens, cost, offsets of runs) to the sums of steps,
+- `four sums`: from raw columns (calls per step, a key per call, tokens, cost, offsets of runs) to the sums of steps,
   calls, tokens and cost of all 5,000 settings.
-- `aggregates of everything`: the same with the counts by outcome and stop reason, successes kept, and what is saved.
+- `all sums and counts`: the same with the counts by outcome and stop reason, successes kept, and what is saved.
 - `keys`: an array with the stop of each run under each setting.
-- `frame`: `counterfactual(frame, aggregate=True)` as users call it, from a DataFrame.
+- `counterfactual(frame, aggregate=True)`: as users call it, from a DataFrame.
 
 All are checked against plain re-simulation, step by step in Python, on 40 settings.
 
-Usage: python benchmarks/counterfactual.py [--rounds 15]
+Usage: python -m benchmarks.counterfactual [--rounds 15] [--write]
 """
 
 from __future__ import annotations
 
-import argparse
-import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
+from benchmarks.results import Row, argument_parser, publish, ratio
 from boolab import counterfactual
 from boolab.limits.detectors.streaks import RepeatStreak
 from boolab.whatif.aggregate import aggregate_of
@@ -178,12 +177,8 @@ def check(raw: Raw, keys: np.ndarray[Any, Any], sums: dict[str, Any], settings: 
     return settings
 
 
-def main() -> None:
-    """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--check", type=int, default=40, help="settings that are simulated again")
-    args = parser.parse_args()
+def measured(rounds: int, checked: int) -> Iterator[Row]:
+    """What the parts of a counterfactual cost, after a comparison with plain re-simulation on some settings."""
     raw = recordings()
     settings = settings_of(GRID)
     shape = (RUNS, *(len(axis.values) for axis in settings.axes))
@@ -191,39 +186,46 @@ def main() -> None:
     out = np.ones(shape, dtype=np.uint16)
     ledger = ledger_of_raw(raw)
     places = Places(ledger)
-    tables = [first_fires(ledger, fires_of(ledger, axis, places), places, n) for n, axis in enumerate(settings.axes)]
     only = ("steps", "tool_calls", "tokens", "cost")
-    work: dict[str, Callable[[], Any]] = {
-        "fill": lambda: there.fill(7),
-        "new fill": lambda: np.full(shape, 7, dtype=np.uint16),
-        "aggregates": lambda: aggregate_of(ledger_of_raw(raw), settings, measures=only),
-        "aggregates of everything": lambda: aggregate_of(ledger_of_raw(raw), settings),
-        "keys": lambda: keys_of(tables, out),
-        "new keys": lambda: keys_of(tables),
-        "first-fire tables": lambda: [
-            first_fires(ledger, fires_of(ledger, axis, places), places, n) for n, axis in enumerate(settings.axes)
-        ],
+
+    def first_tables() -> list[Any]:
+        return [first_fires(ledger, fires_of(ledger, axis, places), places, n) for n, axis in enumerate(settings.axes)]
+
+    tables = first_tables()
+    compared = check(raw, keys_of(tables), aggregate_of(ledger, settings), checked)
+    detail = f"of {settings.count:,}; {RUNS:,} runs of {len(raw.calls):,} steps"
+    yield Row("equal to plain re-simulation: stop, reason and four sums", compared, "settings", detail=detail)
+    work: dict[str, tuple[Callable[[], Any], str, float | None]] = {
+        "fill": (lambda: there.fill(7), "", None),
+        "new fill": (lambda: np.full(shape, 7, dtype=np.uint16), "fill", None),
+        "four sums": (lambda: aggregate_of(ledger_of_raw(raw), settings, measures=only), "fill", 17),
+        "all sums and counts": (lambda: aggregate_of(ledger_of_raw(raw), settings), "fill", None),
+        "keys": (lambda: keys_of(tables, out), "fill", 10),
+        "new keys": (lambda: keys_of(tables), "new fill", 10),
+        "first-fire tables": (first_tables, "fill", None),
     }
-    times: dict[str, list[float]] = {name: [] for name in work}
-    for _ in range(args.rounds):
-        for name, do in work.items():
+    ms: dict[str, list[float]] = {name: [] for name in work}
+    for _ in range(rounds):
+        for name, (do, _, _) in work.items():
             started = time.perf_counter()
             do()
-            times[name].append(time.perf_counter() - started)
-    median = {name: statistics.median(values) for name, values in times.items()}
-    print(f"{RUNS:,} runs, {len(raw.calls):,} steps, {settings.count:,} settings, {RUNS * settings.count:.0e} cells")
-    print(f"{'':<24}{'ms':>9}{'times fill':>12}{'times new fill':>16}  target")
-    targets = {"aggregates": "at most 17 fills", "keys": "at most 10 fills", "new keys": "at most 10 new fills"}
-    for name, value in median.items():
-        ratios = f"{value / median['fill']:>12.2f}{value / median['new fill']:>16.2f}"
-        print(f"{name:<24}{value * 1000:>9.1f}{ratios}  {targets.get(name, '')}")
-    sums = aggregate_of(ledger, settings)
-    compared = check(raw, keys_of(tables), sums, args.check)
-    print(f"equal to plain re-simulation, step by step, on {compared} settings: stop, reason and four sums")
+            ms[name].append(1000 * (time.perf_counter() - started))
+    for name, (_, bare, at_most) in work.items():
+        if bare:
+            yield ratio(f"{name} / {bare}", zip(ms[name], ms[bare], strict=True), "ms", at_most=at_most)
     frame = frame_of(raw)
     started = time.perf_counter()
-    table = counterfactual(frame, grid=GRID, aggregate=True)
-    print(f"counterfactual(frame, aggregate=True): {time.perf_counter() - started:.2f} s, {len(table):,} rows")
+    counterfactual(frame, grid=GRID, aggregate=True)
+    yield Row("counterfactual(frame, aggregate=True)", 1000 * (time.perf_counter() - started), "ms")
+
+
+def main() -> None:
+    """Run the benchmark."""
+    parser = argument_parser(__doc__)
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--check", type=int, default=40, help="settings that are simulated again")
+    options = parser.parse_args()
+    publish(__doc__, {"Counterfactuals": measured(options.rounds, options.check)}, options)
 
 
 if __name__ == "__main__":

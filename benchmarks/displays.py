@@ -3,24 +3,23 @@
 A widget's time is that from the command that runs its cell to the second frame after it is drawn, kernel and all. It
 stands beside a bare slider in the same notebook, which is the least that a widget can take.
 
-    python -m benchmarks.displays [PART ...] [--tries N]
+    python -m benchmarks.displays [PART ...] [--tries N] [--write]
 """
 
 from __future__ import annotations
 
-import argparse
-import platform
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 import boolab as bl
-from benchmarks.widgets import HEIGHT, show
+from benchmarks.results import Row, argument_parser, publish, ratio
+from benchmarks.widgets import HEIGHT
 from boolab.logs.shipped import atlas_sets
 from tests.browser.chromium import HOW_TO_GET_IT, program, started
 from tests.browser.lab import lab_in
@@ -94,7 +93,7 @@ def cell_of(name: str) -> str:
     return f"began = time.perf_counter()\nshown = {WIDGETS[name][0]}\nmade = time.perf_counter() - began\nshown"
 
 
-def measure_lab(tries: int) -> None:
+def measure_lab(tries: int) -> Iterator[Row]:
     """Each widget in JupyterLab: the first display, and the next ones."""
     least = 0.0
     with (
@@ -111,10 +110,10 @@ def measure_lab(tries: int) -> None:
             again = statistics.median(lab.page.evaluate(SHOWN, [number, selector]) for _ in range(tries))
             least = least or again
             detail = f"{what}; made in {made:.0f} ms; again {again:.0f} ms, {again / least:.1f} times a bare slider"
-            show(f"{name}, first display in JupyterLab", f"{first:.0f} ms", "-", detail)
+            yield Row(f"{name}, first display in JupyterLab", first, "ms", detail=detail)
 
 
-def measure_report(tries: int) -> None:
+def measure_report(tries: int) -> Iterator[Row]:
     """The report on the whole atlas: to make beside `boolab whatif` on the same logs, and to open."""
     logs = [str(one) for one in atlas_sets()]
     many = sum(len(bl.load_dataset(name)) for name in logs)
@@ -126,10 +125,8 @@ def measure_report(tries: int) -> None:
             subprocess.run([sys.executable, "-m", "boolab", *command], check=True, capture_output=True)
             took.append(time.perf_counter() - before)
         bare, full = took
-        detail = (
-            f"{many:,} runs; {path.stat().st_size / 1e6:.1f} MB; {full / bare:.1f} times `boolab whatif`, {bare:.1f} s"
-        )
-        show("boolab report of the whole atlas, to make", f"{full:.1f} s", "-", detail)
+        what = f"boolab report of {many:,} runs ({path.stat().st_size / 1e6:.1f} MB) / boolab whatif"
+        yield ratio(what, [(full, bare)], "s")
         opened = []
         for _ in range(tries):
             with started() as browser:
@@ -139,27 +136,17 @@ def measure_report(tries: int) -> None:
                 page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
                 opened.append(page.evaluate("() => performance.now()") / 1000)
         detail = f"median of {tries}; worst {max(opened):.2f} s; a fresh browser each time"
-        show("page requested, to its answer", f"{statistics.median(opened):.2f} s", "under 2 s", detail)
-
-
-PARTS: Final[dict[str, Callable[[int], None]]] = {"lab": measure_lab, "report": measure_report}
+        yield Row("page requested, to its answer", statistics.median(opened), "s", at_most=2, detail=detail)
 
 
 def main() -> None:
     """Measure the parts that were asked for."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("parts", nargs="*", metavar="PART", help=f"some of {', '.join(PARTS)}; all by default")
+    parser = argument_parser(__doc__, ("lab", "report"))
     parser.add_argument("--tries", type=int, default=5, metavar="N", help="displays after the first (default: 5)")
     options = parser.parse_args()
-    wrong = [name for name in options.parts if name not in PARTS]
-    if wrong:
-        parser.error(f"there is no part {wrong[0]!r}; parts: {', '.join(PARTS)}")
     if program() is None:
         sys.exit(HOW_TO_GET_IT)
-    print(f"CPython {platform.python_version()}, {platform.machine()}\n\n| what | figure | target | detail |")
-    print("|---|---|---|---|")
-    for name in options.parts or PARTS:
-        PARTS[name](options.tries)
+    publish(__doc__, {"lab": measure_lab(options.tries), "report": measure_report(options.tries)}, options)
 
 
 if __name__ == "__main__":

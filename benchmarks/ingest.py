@@ -3,27 +3,28 @@
 See `benchmarks/formats.py` for the files. Each figure is the median of several readings, each in a fresh process;
 memory is how far the peak rises above what it was after a warm-up with a small file. MB are millions of bytes; those of
 compressed files are counted as they come out. pandas' own reader of JSON Lines is timed on a tenth of the rows.
+For rows of short fields, most of the time is pyarrow's parser's.
 
-    python benchmarks/ingest.py [--formats a,b] [--megabytes N] [--repeats N]
+    python -m benchmarks.ingest [--formats a,b] [--megabytes N] [--repeats N] [--write]
 """
 
 from __future__ import annotations
 
-import argparse
 import json
-import platform
 import statistics
 import subprocess
 import sys
 import tempfile
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from pyarrow import parquet
 
 import boolab as bl
 from benchmarks.formats import FORMATS, Agent, Format
+from benchmarks.results import Row, argument_parser, publish
 from boolab.io.resources import data_path
 
 REAL = Path(__file__).resolve().parents[2] / "shared" / "data" / "tau-bench" / "gpt-4o-airline.trial0.json"
@@ -76,27 +77,6 @@ print(json.dumps([whole, columns, part * rows / some, rows]))
 """
 
 
-class Cost(NamedTuple):
-    """What reading cost: the medians."""
-
-    size: int
-    runs: int
-    steps: int
-    seconds: float
-    growth: float
-
-    @property
-    def speed(self) -> float:
-        """MB a second."""
-        return self.size / 1e6 / self.seconds
-
-    def verdict(self, *, is_session: bool) -> str:
-        """Whether it is as fast and as frugal as it should be."""
-        missed = [f"below {SPEED} MB/s"] if self.speed < SPEED else []
-        missed += [f"more than {GROWTH} x its size"] if is_session and self.growth > GROWTH * self.size else []
-        return ", ".join(missed) or "met"
-
-
 def size_of(path: Path) -> int:
     """How many bytes there are to read, unpacked."""
     if path.suffix == ".eval":
@@ -110,16 +90,20 @@ def size_of(path: Path) -> int:
     return sum(file.stat().st_size for file in ([path] if path.is_file() else path.rglob("*.json")))
 
 
-def measure(small: Path, large: Path, reader: str, repeats: int) -> Cost:
-    """Read a file in fresh processes."""
+def rows(name: str, small: Path, large: Path, reader: str, repeats: int, *, is_session: bool = False) -> Iterator[Row]:
+    """Read a file in fresh processes: the speed, and for a session the memory."""
     figures = []
     for _ in range(repeats):
         command = [sys.executable, "-c", READ, str(small), str(large), reader]
         out = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
         figures.append(json.loads(out.stdout))
-    assert figures[0][3] > 0, f"no steps in {large}"
+    (_, _, runs, steps), size = figures[0], size_of(large)
+    assert steps > 0, f"no steps in {large}"
     seconds, growth = (statistics.median(figure[i] for figure in figures) for i in (0, 1))
-    return Cost(size_of(large), figures[0][2], figures[0][3], seconds, growth)
+    detail = f"{size / 1e6:.1f} MB, runs: {runs:,}, steps: {steps:,}; {seconds:.3f} s; memory {growth / 1e6:+.1f} MB"
+    yield Row(name, size / 1e6 / seconds, "MB/s", at_least=SPEED, detail=detail)
+    if is_session:
+        yield Row(f"{name}: memory / size", growth / size, at_most=GROWTH)
 
 
 def write(form: Format, folder: Path, size: int) -> Path:
@@ -130,40 +114,30 @@ def write(form: Format, folder: Path, size: int) -> Path:
     return path
 
 
-def show(name: str, cost: Cost, *, is_session: bool = False) -> None:
-    """Print a row."""
-    print(
-        f"{name:20} {cost.size / 1e6:7.1f} {cost.runs:6} {cost.steps:7} {cost.seconds:8.3f} {cost.speed:7.1f}"
-        f" {cost.growth / 1e6:+8.1f}  {cost.verdict(is_session=is_session)}",
-        flush=True,
-    )
-
-
-def formats(names: list[str], megabytes: int, repeats: int) -> None:
-    """The part about formats: a row for each, and one for real runs."""
-    print(f"{'format':20} {'MB':>7} {'runs':>6} {'steps':>7} {'seconds':>8} {'MB/s':>7} {'peak MB':>8}  target")
+def formats(names: list[str], megabytes: int, repeats: int) -> Iterator[Row]:
+    """The part about formats, and real runs."""
     for name in names:
         form = FORMATS[name]
         size = megabytes * (1_000_000 if form.is_session else 500_000)
         with tempfile.TemporaryDirectory() as folder:
             small, large = (write(form, Path(folder) / kind, n) for kind, n in (("small", 100_000), ("large", size)))
-            show(name, measure(small, large, form.reader, repeats), is_session=form.is_session)
+            yield from rows(name, small, large, form.reader, repeats, is_session=form.is_session)
     if REAL.exists() and "tau_bench" in names:
-        show("tau_bench, real runs", measure(REAL, REAL, "tau_bench", repeats))
+        yield from rows("tau_bench, real runs", REAL, REAL, "tau_bench", repeats)
 
 
-def tables(megabytes: int, repeats: int) -> None:
+def tables(megabytes: int, repeats: int) -> Iterator[Row]:
     """The part about tables: steps to a DataFrame, from JSON Lines and from Parquet, and by pandas."""
-    rows = json.loads(bl.steps_df(bl.load_runs(data_path("datasets") / "runs")).to_json(orient="records"))
+    counters = json.loads(bl.steps_df(bl.load_runs(data_path("datasets") / "runs")).to_json(orient="records"))
     words = Agent(1)
-    texts = [{"text": words.prose(200), "arguments": words.prose(80), "result": words.prose(900)} for _ in rows]
-    table("counters alone", rows, megabytes, repeats)
-    table("with their texts", [row | text for row, text in zip(rows, texts, strict=True)], megabytes, repeats)
+    texts = [{"text": words.prose(200), "arguments": words.prose(80), "result": words.prose(900)} for _ in counters]
+    yield from table("counters alone", counters, megabytes, repeats)
+    yield from table("with their texts", [a | b for a, b in zip(counters, texts, strict=True)], megabytes, repeats)
 
 
-def table(title: str, rows: list[dict[str, Any]], megabytes: int, repeats: int) -> None:
+def table(title: str, records: list[dict[str, Any]], megabytes: int, repeats: int) -> Iterator[Row]:
     """One kind of rows, over and over, with other ids."""
-    text = "".join(json.dumps(row, separators=(",", ":"), ensure_ascii=False) + "\n" for row in rows)
+    text = "".join(json.dumps(row, separators=(",", ":"), ensure_ascii=False) + "\n" for row in records)
     with tempfile.TemporaryDirectory() as folder:
         lines, columns = Path(folder) / "steps.jsonl", Path(folder) / "steps.parquet"
         with lines.open("w") as file:
@@ -173,19 +147,18 @@ def table(title: str, rows: list[dict[str, Any]], megabytes: int, repeats: int) 
         size = lines.stat().st_size / 1e6
         command = [sys.executable, "-c", TABLES, str(lines), str(columns)]
         out = [subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True) for _ in range(repeats)]
-        taken = [json.loads(one.stdout) for one in out]
-        seconds = [statistics.median(row[place] for row in taken) for place in range(3)]
-        print(f"\nsteps, {title}: {taken[0][3]:,} rows, {size:.0f} MB of JSON Lines, "
-              f"{columns.stat().st_size / 1e6:.1f} MB of Parquet")  # fmt: skip
-        told = ("JSON Lines, read_steps", "Parquet, read_steps", "JSON Lines, pandas.read_json")
-        targets = (f"at least {TABLE_SPEED} MB/s", "faster than JSON Lines", "")
-        for name, time, target in zip(told, seconds, targets, strict=True):
-            print(f"{name:30} {time:8.3f} s {size / time:8.1f} MB/s  {seconds[0] / time:6.2f} x  {target}")
+        times = [json.loads(one.stdout) for one in out]
+        seconds = [statistics.median(row[place] for row in times) for place in range(3)]
+        detail = f"{times[0][3]:,} rows, {size:.0f} MB; {columns.stat().st_size / 1e6:.1f} MB of Parquet"
+        speeds = [size / time for time in seconds]
+        yield Row(f"{title}: JSON Lines, read_steps", speeds[0], "MB/s", at_least=TABLE_SPEED, detail=detail)
+        yield Row(f"{title}: Parquet, read_steps / JSON Lines", speeds[1] / speeds[0], at_least=1)
+        yield Row(f"{title}: JSON Lines, pandas.read_json", speeds[2], "MB/s")
 
 
 def main() -> None:
     """Measure part by part."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = argument_parser(__doc__)
     parser.add_argument("--formats", default=",".join(FORMATS), help="rows to measure, with commas; default: all")
     parser.add_argument("--megabytes", type=int, default=100, help="size of sessions; other files have half of it")
     parser.add_argument("--repeats", type=int, default=3)
@@ -194,10 +167,10 @@ def main() -> None:
     unknown = set(names) - set(FORMATS)
     if unknown:
         parser.error(f"unknown: {', '.join(sorted(unknown))}; known: {', '.join(FORMATS)}")
-    print(f"Python {platform.python_version()}, {platform.machine()}")
-    formats(names, options.megabytes, options.repeats)
+    parts = {"Logs to runs": formats(names, options.megabytes, options.repeats)}
     if len(names) == len(FORMATS):
-        tables(2 * options.megabytes, options.repeats)
+        parts["Steps to a DataFrame"] = tables(2 * options.megabytes, options.repeats)
+    publish(__doc__, parts, options)
 
 
 if __name__ == "__main__":

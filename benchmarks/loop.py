@@ -2,26 +2,24 @@
 
 The work: S steps, each one tool call with fresh arguments, then text. The bare loop awaits a model, parses the
 arguments, calls the function and appends the messages; the full loop does so with rules, validation, records, messages
-and step_start. Figures are CPU time; each is the median over pairs that were measured in turn, and what detectors and
-presets cost comes with the quartiles.
+and step_start. Times are of the CPU for each step; a ratio is the median over pairs that were measured in turn.
 
-    python -m benchmarks.loop [--quick]
+    python -m benchmarks.loop [--quick] [--write]
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import gc
-import platform
-import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
+from importlib.metadata import version
 
 from benchmarks.peers.adapters.bare import bare, plain_add
+from benchmarks.results import Row, argument_parser, publish, ratio
 from boolab.core.run import Run
 from boolab.core.types import Response, ToolCall, ToolResult, Usage
 from boolab.harnesses.policy import Policy
@@ -115,17 +113,22 @@ async def cpu_us_per_step(work: Work, steps: int) -> float:
     return (time.process_time() - before) / steps * 1e6
 
 
-async def compare(a: Work, b: Work, steps_a: int, steps_b: int, pairs: int) -> tuple[float, float, float]:
-    """Median cost per step of a and of b, and the median of the ratios pair by pair."""
-    await a()
-    await b()
-    costs = [(await cpu_us_per_step(a, steps_a), await cpu_us_per_step(b, steps_b)) for _ in range(pairs)]
-    ratios = [x / y for x, y in costs]
-    return (
-        statistics.median(x for x, _ in costs),
-        statistics.median(y for _, y in costs),
-        statistics.median(ratios),
-    )
+def compare(
+    what: str,
+    work: Sequence[Work],
+    steps: int,
+    pairs: int,
+    pair: Callable[[Sequence[float]], tuple[float, float]] = lambda us: (us[0], us[1]),
+    at_most: float | None = None,
+) -> Row:
+    """The ratio of the costs of works that are measured in turn, in one event loop."""
+
+    async def costs() -> list[list[float]]:
+        for each in work:
+            await each()
+        return [[await cpu_us_per_step(each, steps) for each in work] for _ in range(pairs)]
+
+    return ratio(what, map(pair, asyncio.run(costs())), "us", at_most=at_most)
 
 
 def times(n: int, work: Callable[[], Awaitable[object]]) -> Work:
@@ -148,17 +151,6 @@ async def in_a_row(n: int, steps: int) -> list[Run]:
     return [await full(steps) for _ in range(n)]
 
 
-async def spread(
-    work: Sequence[Work], steps: int, pairs: int, figure: Callable[[Sequence[float]], float]
-) -> tuple[float, str]:
-    """The median of a figure from several works that are measured in turn, and its quartiles in words."""
-    for each in work:
-        await each()
-    figures = [figure([await cpu_us_per_step(each, steps) for each in work]) for _ in range(pairs)]
-    low, middle, high = statistics.quantiles(figures, n=4)
-    return middle, f"quartiles {low:.2f} to {high:.2f}"
-
-
 def played(agent: Agent, *, repeats: bool = False, shadow: Sequence[StopRule] = ()) -> Work:
     """20 runs of 50 steps under limits that do not end them."""
 
@@ -169,24 +161,48 @@ def played(agent: Agent, *, repeats: bool = False, shadow: Sequence[StopRule] = 
     return times(20, once)
 
 
-async def measure_watching(pairs: int) -> None:
-    """Print what shadow detectors cost, and what policies do."""
+def steps_of_loops(pairs: int) -> Iterator[Row]:
+    """What a step of the loop costs."""
+    n = 20
+    plain, whole = times(n, lambda: bare(50)), times(n, lambda: full(50))
+    script = ScriptedModel(
+        [{"tool_calls": [{"name": "add", "arguments": {"a": i, "b": 1}}]} for i in range(49)] + ["done"]
+    )
+    scripted = times(n, lambda: run(LIMITED, "go", model=script))
+
+    async def in_this_loop() -> None:
+        for _ in range(n):
+            run_sync(LIMITED, "go", model=FreshModel(50))
+
+    yield compare("full loop / bare loop, S=50", (whole, plain), n * 50, pairs, at_most=5)
+    yield compare("full loop with ScriptedModel / bare loop, S=50", (scripted, plain), n * 50, pairs)
+    long, short = times(2, lambda: full(800)), times(32, lambda: full(50))
+    yield compare("per step: S=800 / S=50", (long, short), 1600, pairs, at_most=1.25)
+    long, short = lambda: full(10_000), times(200, lambda: full(50))
+    yield compare("per step: S=10,000 / S=50", (long, short), 10_000, max(pairs // 4, 3))
+    at_once, in_turn = lambda: together(200, 50), lambda: in_a_row(200, 50)
+    yield compare("per step: 200 concurrent / 200 in a row", (at_once, in_turn), 10_000, pairs, at_most=1.2)
+    free = times(n, lambda: full(50, UNLIMITED))
+    yield compare("limits unset / limits set, S=50", (free, whole), n * 50, pairs, at_most=1)
+    yield compare("run_sync inside a loop / await run, S=50", (in_this_loop, whole), n * 50, pairs)
+
+
+def detectors_and_presets(pairs: int) -> Iterator[Row]:
+    """What shadow detectors cost, and what policies do."""
     plain = times(20, lambda: bare(50))
     cap_only = replace(AGENT, policy=CAP_ONLY)
     for kind, repeats in (("drifting", False), ("repeating", True)):
-        free, watched = played(cap_only, repeats=repeats), played(cap_only, repeats=repeats, shadow=SHADOWS)
-        ratio, detail = await spread((watched, free, plain), 1000, pairs, lambda us: (us[0] - us[1]) / us[2])
-        show(f"ten shadow detectors / bare loop, {kind} calls", ratio, "at most 2", detail)
+        work = (played(cap_only, repeats=repeats, shadow=SHADOWS), played(cap_only, repeats=repeats), plain)
+        what = f"ten shadow detectors / bare loop, {kind} calls"
+        yield compare(what, work, 1000, pairs, lambda us: (us[0] - us[1], us[2]), at_most=2)
     for what, ours, theirs in (
         ("boocode / a policy of its limits alone", LIMITED, replace(LIMITED, policy=SAME_LIMITS)),
         ("boocode without limits / cap-only policy", UNLIMITED, cap_only),
     ):
-        ratio, detail = await spread((played(ours), played(theirs)), 1000, pairs, lambda us: us[0] / us[1])
-        show(what, ratio, "about 1", detail)
+        yield compare(what, (played(ours), played(theirs)), 1000, pairs)
     for name in COMPARED:
         agent = replace(AGENT, policy=name, tool_budget=None)
-        ratio, detail = await spread((played(agent), plain), 1000, pairs, lambda us: us[0] / us[1])
-        show(f"under {name} / bare loop, S=50", ratio, "-", detail)
+        yield compare(f"under {name} / bare loop, S=50", (played(agent), plain), 1000, pairs)
 
 
 def fold_us(rule: StopRule, chars: int) -> float:
@@ -205,84 +221,40 @@ def fold_us(rule: StopRule, chars: int) -> float:
     return (time.process_time() - before) / len(steps) * 1e6
 
 
-def measure_folds(pairs: int) -> None:
-    """Print what the fold of each detector costs."""
+def folds(pairs: int) -> Iterator[Row]:
+    """What the fold of each detector costs."""
     for chars in (60, 4000):
         for rule in FOLDED:
             both = [(fold_us(rule, chars), fold_us(doom_loop(3), chars)) for _ in range(pairs)]
-            ratio = statistics.median(ours / theirs for ours, theirs in both)
-            detail = " against ".join(f"{statistics.median(us):.2f}" for us in zip(*both, strict=True))
-            show(f"{rule} / doom_loop(3), {chars} chars", ratio, "-", detail)
+            yield ratio(f"{rule} / doom_loop(3), {chars} chars", both, "us")
 
 
-def show(what: str, ratio: float, limit: str, detail: str) -> None:
-    """One line of the report."""
-    print(f"{what:<54}{ratio:6.2f}   {limit:<26}{detail}")
+def imports(repeats: int) -> Iterator[Row]:
+    """What imports cost in fresh processes, on the clock."""
 
-
-def import_ratio(module: str, repeats: int) -> tuple[float, float, float]:
-    """Seconds to import `module`, to import asyncio and pydantic, and the ratio, in fresh processes."""
-
-    def seconds(code: str) -> float:
-        timed = f"import time; t = time.perf_counter(); {code}; print(time.perf_counter() - t)"
+    def milliseconds(code: str) -> float:
+        timed = f"import time; t = time.perf_counter(); {code}; print(1000 * (time.perf_counter() - t))"
         return float(subprocess.run([sys.executable, "-c", timed], capture_output=True, check=True).stdout)
 
-    ours, theirs = [], []
-    for _ in range(repeats):
-        ours.append(seconds(module))
-        theirs.append(seconds("import asyncio, pydantic"))
-    ratio = statistics.median(x / y for x, y in zip(ours, theirs, strict=True))
-    return statistics.median(ours), statistics.median(theirs), ratio
-
-
-async def measure(pairs: int) -> None:
-    """Print all ratios."""
-    print(f"Python {platform.python_version()}, {platform.machine()}; CPU time, median of {pairs} pairs\n")
-    print(f"{'':<54}{'ratio':>6}   {'target':<26}microseconds per step")
-    n = 20
-    a, b, ratio = await compare(times(n, lambda: full(50)), times(n, lambda: bare(50)), n * 50, n * 50, pairs)
-    show("full loop / bare loop, S=50", ratio, "at most 5", f"{a:.2f} against {b:.2f}")
-    bare_us = b
-    script = ScriptedModel(
-        [{"tool_calls": [{"name": "add", "arguments": {"a": i, "b": 1}}]} for i in range(49)] + ["done"]
-    )
-    a, b, ratio = await compare(
-        times(n, lambda: run(LIMITED, "go", model=script)), times(n, lambda: bare(50)), n * 50, n * 50, pairs
-    )
-    show("full loop with ScriptedModel / bare loop, S=50", ratio, "-", f"{a:.2f} against {b:.2f}")
-    a, b, ratio = await compare(times(2, lambda: full(800)), times(32, lambda: full(50)), 1600, 1600, pairs)
-    more = f"at most 1.25, or +{bare_us / 2:.2f} us"
-    show("per step: S=800 / S=50", ratio, more, f"{a:.2f} against {b:.2f} ({a - b:+.2f})")
-    a, b, ratio = await compare(lambda: full(10_000), times(200, lambda: full(50)), 10_000, 10_000, max(pairs // 4, 3))
-    show("per step: S=10,000 / S=50", ratio, "works", f"{a:.2f} against {b:.2f}")
-    a, b, ratio = await compare(lambda: together(200, 50), lambda: in_a_row(200, 50), 10_000, 10_000, pairs)
-    show("per step: 200 concurrent / 200 in a row", ratio, "at most 1.2", f"{a:.2f} against {b:.2f}")
-    a, b, ratio = await compare(
-        times(n, lambda: full(50, UNLIMITED)), times(n, lambda: full(50)), n * 50, n * 50, pairs
-    )
-    show("limits unset / limits set, S=50", ratio, "below 1", f"{a:.2f} against {b:.2f}")
-
-    async def in_this_loop() -> None:
-        for _ in range(n):
-            run_sync(LIMITED, "go", model=FreshModel(50))
-
-    a, b, ratio = await compare(in_this_loop, times(n, lambda: full(50)), n * 50, n * 50, pairs)
-    show("run_sync inside a loop / await run, S=50", ratio, "works", f"{a:.2f} against {b:.2f}")
-    await measure_watching(pairs)
+    for code, at_most in (("import boolab", 1.3), ("import boolab; boolab.run", 2.0)):
+        both = [(milliseconds(code), milliseconds("import asyncio, pydantic")) for _ in range(repeats)]
+        yield ratio(f"{code} / import asyncio, pydantic", both, "ms", at_most=at_most)
 
 
 def main() -> None:
     """Run the benchmark."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = argument_parser(__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer repetitions")
-    quick = parser.parse_args().quick
-    asyncio.run(measure(5 if quick else 25))
-    measure_folds(5 if quick else 25)
-    for module in ("import boolab", "import boolab; boolab.run"):
-        ours, theirs, ratio = import_ratio(module, 5 if quick else 15)
-        limit = "at most 1.3" if module == "import boolab" else "at most 2.0"
-        detail = f"{ours * 1e3:.0f} against {theirs * 1e3:.0f} ms (wall)"
-        show(f"{module} / import asyncio, pydantic", ratio, limit, detail)
+    options = parser.parse_args()
+    pairs = 5 if options.quick else 25
+    tables = {
+        "The loop": steps_of_loops(pairs),
+        "Detectors and presets": detectors_and_presets(pairs),
+        "Detectors alone": folds(pairs),
+        "Imports": imports(5 if options.quick else 15),
+    }
+    versions = f"pandas {version('pandas')}, pydantic {version('pydantic')}"
+    publish(__doc__, tables, options, versions)
 
 
 if __name__ == "__main__":

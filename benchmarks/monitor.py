@@ -2,22 +2,22 @@
 
 - *Alone*: `before` and `after` of one call a step, under a rule on steps, calls, tokens, repeated calls and errors; by
   how the call differs from the one before.
-- *In a framework*: its adapter in shadow, with a scripted model and a tool that return at once. One run gives both
-  figures: the time in the monitor, and all the rest of the step.
+- *In a framework*: its adapter in shadow, with a scripted model and a tool that return at once, 100 steps, the fastest
+  of five runs. One run gives both figures: the time in the monitor, and all the rest of the step.
 
-    python -m benchmarks.monitor
+    python -m benchmarks.monitor [--write]
 """
 
 from __future__ import annotations
 
-import platform
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import boolab as bl
 from benchmarks.conformance.monitors import ADAPTERS, DRIVERS, PLAY_S
 from benchmarks.conformance.scenarios import call, looks, turn
 from benchmarks.environments import ROOT, Skipped, answer, environment
+from benchmarks.results import Row, argument_parser, publish
 
 STEPS = 2_000
 FRAMEWORK_STEPS = 100
@@ -40,17 +40,15 @@ def alone(arguments: Callable[[int], object]) -> float:
     return 1e6 * best / STEPS
 
 
-def main() -> None:
-    """Print the figures."""
-    print(f"CPython {platform.python_version()}, {platform.machine()}, microseconds a step\n")
-    print("| alone: before and after of one call | us |\n|-|-|")
-    for name, arguments in (
-        ("the same text", lambda _: '{"what": "A"}'),
-        ("another text", lambda n: f'{{"what": "{n}"}}'),
-        ("a dict", lambda n: {"what": n}),
-    ):
-        print(f"| {name} | {alone(arguments):.1f} |")
-    print("\n| package | its own step, us | monitor, us | ratio |\n|-|-|-|-|")
+def by_difference() -> Iterator[Row]:
+    """The monitor alone."""
+    yield Row("the same text", alone(lambda _: '{"what": "A"}'), "us")
+    yield Row("another text", alone(lambda n: f'{{"what": "{n}"}}'), "us")
+    yield Row("a dict", alone(lambda n: {"what": n}), "us")
+
+
+def by_framework() -> Iterator[Row]:
+    """The monitor beside the own step of each framework that can be installed."""
     for name, adapter in ADAPTERS.items():
         finish = turn(call("final_answer", "done")) if name == "smolagents" else turn(text="done")
         case = {"script": [*looks(FRAMEWORK_STEPS), finish], "rule": SPEC, "action": "shadow"}
@@ -59,12 +57,18 @@ def main() -> None:
             asked = {"root": str(ROOT), "cases": [], "timed": case}
             said = answer(python, DRIVERS / f"{adapter.driver}_monitor.py", asked, PLAY_S)
         except Skipped as why:
-            print(f"| {name} | skipped: {why} | | |")
+            print(f"{name}: skipped: {why}")
             continue
         inside, total = min(said["timed"], key=lambda pair: pair[1])
-        own = total - inside
-        micro = [1e6 * seconds / FRAMEWORK_STEPS for seconds in (own, inside)]
-        print(f"| {name} {said['version']} | {micro[0]:,.0f} | {micro[1]:.1f} | {inside / own:.2%} |")
+        own, micro = total - inside, 1e6 / FRAMEWORK_STEPS
+        detail = f"{micro * inside:.1f} us against {micro * own:,.0f} us"
+        yield Row(f"{name} {said['version']}: monitor / its own step", 100 * inside / own, "%", detail=detail)
+
+
+def main() -> None:
+    """Run the benchmark."""
+    options = argument_parser(__doc__).parse_args()
+    publish(__doc__, {"Alone": by_difference(), "In a framework": by_framework()}, options)
 
 
 if __name__ == "__main__":

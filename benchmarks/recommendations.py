@@ -7,17 +7,17 @@ answer included. Beside the procedure of `recommend` (`boolab.stats.recommend.fi
 
 Worlds are simulated (truth: a population of 400,000 runs or more), or real: the tasks of a set of the atlas, drawn with
 replacement (truth: the whole set). The promise assumes that no task to come has more successes than the largest on
-record. Worlds in which a record often misses the largest tasks are marked with a star: the summary leaves them out.
+record. Worlds in which a record often misses the largest tasks have no target.
 
-Usage: python benchmarks/recommendations.py [--records 300] [--processes 2] [--only WORDS]
+The figure is the share of records whose promise is broken. The detail has the records with an answer, and the steps
+that are truly saved (0 without an answer), on average; then the same of "ignored".
+
+Usage: python -m benchmarks.recommendations [--records 300] [--processes 2] [--only WORDS] [--write]
 """
 
 from __future__ import annotations
 
-import argparse
 import multiprocessing
-import sys
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, cached_property, partial
 from typing import Any, Final, NamedTuple
@@ -25,8 +25,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from tqdm.auto import tqdm
 
+from benchmarks.results import Row, argument_parser, publish
 from boolab import load_dataset, recording_df
 from boolab.limits.detectors.streaks import RepeatStreak
 from boolab.stats.recommend.fixed_sequence import JOINT_AXES, OFF, PathResult, Successes, accept_values, paths_of
@@ -485,60 +485,34 @@ def work(job: tuple[str, str, float, int]) -> list[Verdict]:
     return judge(f"real: {name}", redrawn(whole), int(whole.task.max()) + 1, whole, keep, records)
 
 
-HEAD: Final = (
-    f"{'':<44}" + "".join(f"|{name:^29}" for name in PROCEDURES) + "\n"
-    f"{'world':<39}{'keep':>5}" + f"|{'broken':>7}{'of ans.':>8}{'ans.':>6}{'saved':>7} " * len(PROCEDURES)
-)
-"""For each procedure: broken promises in % of records and of answers, answers in % of records, and steps saved."""
+def row_of(recommended: Verdict, ignored: Verdict) -> Row:
+    """The broken promises of a world, beside what the other procedure comes to."""
+    harsh = any(world.harsh and world.name == recommended.world for world in WORLDS)
+    ends = [f"answers {one.answers / one.records:.0%}, saves {one.saved:.1%}" for one in (recommended, ignored)]
+    broken, other = (100 * one.broken / one.records for one in (recommended, ignored))
+    detail = f"{ends[0]}; ignored: {other:.1f} %, {ends[1]}"
+    what = f"{recommended.world}, keep={recommended.keep}"
+    return Row(what, broken, "%", at_most=None if harsh else 100 * ALPHA, detail=detail)
 
 
-def line(row: list[Verdict]) -> str:
-    """A row of the table."""
-    cells = []
-    for one in row:
-        of_answers = f"{one.broken / one.answers:.1%}" if one.answers else "-"
-        broken, answers = one.broken / one.records, one.answers / one.records
-        cells.append(f"|{broken:>7.1%}{of_answers:>8}{answers:>6.0%}{one.saved:>7.1%} ")
-    star = "*" if any(world.harsh and world.name == row[0].world for world in WORLDS) else ""
-    return f"{row[0].world + star:<39}{row[0].keep:>5}" + "".join(cells)
-
-
-def summary(verdicts: list[Verdict]) -> Iterator[str]:
-    """Over all worlds: the most broken promises, and what is saved on average."""
-    harsh = {world.name for world in WORLDS if world.harsh}
-    for keep in KEEPS:
-        for procedure in PROCEDURES:
-            mine = [
-                one for one in verdicts if (one.keep, one.procedure) == (keep, procedure) and one.world not in harsh
-            ]
-            if mine:
-                worst = max(mine, key=lambda one: one.broken / one.records)
-                saved, answers = np.mean([[one.saved, one.answers / one.records] for one in mine], axis=0)
-                yield (
-                    f"keep={keep:<5} {procedure:<8} saves {saved:6.1%}, answers {answers:4.0%}, "
-                    f"breaks at most {worst.broken / worst.records:5.1%} ({worst.world})"
-                )
+def measured(jobs: Sequence[tuple[str, str, float, int]], processes: int) -> Iterator[Row]:
+    """The rows of all worlds."""
+    with multiprocessing.Pool(processes) as pool:
+        yield from (row_of(*verdicts) for verdicts in pool.imap(work, jobs))
 
 
 def main() -> None:
-    """Print one table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    """Run the benchmark."""
+    parser = argument_parser(__doc__)
     parser.add_argument("--records", type=int, default=300, help="records drawn from each world")
     parser.add_argument("--processes", type=int, default=2, help="how many work at once")
     parser.add_argument("--only", default="", help="only worlds whose names hold these words")
-    args = parser.parse_args()
-    names = [("simulated", world.name) for world in WORLDS] + [("real", name) for name in SETS]
-    jobs = [(kind, name, keep, args.records) for kind, name in names if args.only in name for keep in KEEPS]
-    started = time.perf_counter()
-    with multiprocessing.Pool(args.processes) as pool:
-        print(HEAD)
-        verdicts: list[Verdict] = []
-        for row in tqdm(pool.imap(work, jobs), total=len(jobs), unit="row", disable=not sys.stderr.isatty()):
-            tqdm.write(line(row), file=sys.stdout)
-            sys.stdout.flush()
-            verdicts += row
-    print("\n".join(["", *summary(verdicts)]))
-    print(f"{args.records} records from each world; {time.perf_counter() - started:.0f} s.")
+    options = parser.parse_args()
+    tables = {}
+    for kind, names in (("simulated", [world.name for world in WORLDS]), ("real", SETS)):
+        jobs = [(kind, name, keep, options.records) for name in names if options.only in name for keep in KEEPS]
+        tables[f"{kind} worlds"] = measured(jobs, options.processes)
+    publish(__doc__, tables, options)
 
 
 if __name__ == "__main__":

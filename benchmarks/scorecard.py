@@ -1,29 +1,29 @@
 """A scorecard of 22 rules and survival curves over 22,472 real runs of about 493,630 steps.
 
 The runs of the atlas are repeated, with ids and tasks of their own, up to that size. Each figure is the median of
-several rounds: in seconds, in seconds of processor time (where the machine has other work), and the latter as a ratio
-to one plain pass over the same steps in Python, timed in the same round.
+several rounds: in seconds, and in processor time as a ratio to one plain pass over the same steps in Python, timed in
+the same round.
 
 - `scorecard of runs`: 22 rules, on runs; the folds of 15 detectors are in it.
 - `scorecard of a table`: the 14 of these rules that need no texts, on the frame of `recording_df`.
 - `scorecard by model`: as the first, for each model by itself.
 - `survival of runs`, `survival of a table`: steps until the end, with success and failure.
 
-Usage: python -m benchmarks.scorecard [--runs FILE] [--rounds 3] [--profile NAME]
+Usage: python -m benchmarks.scorecard [--runs FILE] [--rounds 3] [--profile NAME] [--write]
 """
 
 from __future__ import annotations
 
-import argparse
 import cProfile
 import pstats
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 import boolab as bl
+from benchmarks.results import Row, argument_parser, publish, ratio
 from boolab import detectors
 from boolab.core.run import Run
 from boolab.limits.stop import StopRule
@@ -80,17 +80,12 @@ def plain_pass(runs: Sequence[Run]) -> int:
     return found
 
 
-def main() -> None:
-    """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", help="a file of runs in place of the atlas")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--profile", help="profile the one figure of this name in place of all measurements")
-    args = parser.parse_args()
-    runs = enlarged(bl.load_runs(args.runs) if args.runs else bl.load_dataset("atlas"))
+def work_on(path: str | None) -> dict[str, Callable[[], Any]]:
+    """What is measured, by its name."""
+    runs = enlarged(bl.load_runs(path) if path else bl.load_dataset("atlas"))
     table = bl.recording_df(runs)
     of_runs = bl.runs_df(runs)
-    work: dict[str, Callable[[], Any]] = {
+    return {
         "plain pass": lambda: plain_pass(runs),
         "scorecard of runs": lambda: bl.scorecard(runs, RULES),
         "scorecard of a table": lambda: bl.scorecard(table, OF_TABLES),
@@ -98,28 +93,38 @@ def main() -> None:
         "survival of runs": lambda: bl.survival(runs),
         "survival of a table": lambda: bl.survival(of_runs),
     }
-    if args.profile:
-        profile = cProfile.Profile()
-        profile.runcall(work[args.profile])
-        pstats.Stats(profile).sort_stats("tottime").print_stats(30)
-        return
+
+
+def measured(path: str | None, rounds: int) -> Iterator[Row]:
+    """What each takes, on the clock and of the processor."""
+    work = work_on(path)
     times: dict[str, list[tuple[float, float]]] = {name: [] for name in work}
-    for _ in range(args.rounds):
+    for _ in range(rounds):
         for name, do in work.items():
             started, spent = time.perf_counter(), time.process_time()
             do()
             times[name].append((time.perf_counter() - started, time.process_time() - spent))
-    seconds, cpu = (
-        {name: statistics.median(pair[kind] for pair in pairs) for name, pairs in times.items()} for kind in (0, 1)
-    )
-    tasks = len({run.task for run in runs})
-    print(f"{len(runs):,} runs of {tasks:,} tasks, {sum(run.n_steps for run in runs):,} steps, {len(RULES)} rules")
-    print(f"{'':<24}{'s':>8}{'cpu s':>8}{'times a pass':>14}  target")
-    targets = {"scorecard of runs": "5 s", "scorecard of a table": "5 s", "survival of runs": "1 s",
-               "survival of a table": "1 s"}  # fmt: skip
-    for name in work:
-        ratio = cpu[name] / cpu["plain pass"]
-        print(f"{name:<24}{seconds[name]:>8.2f}{cpu[name]:>8.2f}{ratio:>14.1f}  {targets.get(name, '')}")
+    targets = {"scorecard of runs": 5, "scorecard of a table": 5, "survival of runs": 1, "survival of a table": 1}
+    passes = [cpu for _, cpu in times.pop("plain pass")]
+    for name, pairs in times.items():
+        yield Row(name, statistics.median(clock for clock, _ in pairs), "s", at_most=targets.get(name))
+        yield ratio(f"{name} / plain pass", zip((cpu for _, cpu in pairs), passes, strict=True), "s of CPU")
+
+
+def main() -> None:
+    """Run the benchmark."""
+    parser = argument_parser(__doc__)
+    parser.add_argument("--runs", help="a file of runs in place of the atlas")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--profile", help="profile the one figure of this name in place of all measurements")
+    options = parser.parse_args()
+    if options.profile:
+        profile = cProfile.Profile()
+        profile.runcall(work_on(options.runs)[options.profile])
+        pstats.Stats(profile).sort_stats("tottime").print_stats(30)
+        return
+    tables = {"Scorecards and survival": measured(options.runs, options.rounds)}
+    publish(__doc__, tables, options)
 
 
 if __name__ == "__main__":

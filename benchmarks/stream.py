@@ -7,25 +7,23 @@ loop posts with httpx, reads events with httpx-sse, parses each with `json.loads
 - *Per step*: a run of one call a step; the CPU time of the steps about history length 50, and about 800. The bare loop
   keeps a list of messages and has httpx serialise all of it at each step, as most harnesses do.
 
-    python benchmarks/stream.py [--quick]
+    python -m benchmarks.stream [--quick] [--write]
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
-import platform
-import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import httpx
 from httpx_sse import aconnect_sse
 
+from benchmarks.results import Row, argument_parser, publish, ratio
 from boolab.core.clock import WallClock
 from boolab.core.messages import Message, Text
 from boolab.limits.catalog import max_steps
@@ -38,6 +36,7 @@ QUESTION = [Message("user", (Text("Go."),))]
 WINDOW = 20
 """How many steps are measured together."""
 TARGETS = (50, 800)
+MODELS: dict[str, type[OpenAIModel | AnthropicModel]] = {"OpenAIModel": OpenAIModel, "AnthropicModel": AnthropicModel}
 
 SERVER = r"""
 import asyncio, json, sys
@@ -173,11 +172,11 @@ async def per_chunk(work: Callable[[], Awaitable[object]]) -> float:
     return time.process_time() - begin
 
 
-async def chunks(base: str, protocol: str, kind: str, n: int, pairs: int) -> tuple[float, float, float]:
-    """Medians of: CPU microseconds per chunk of ours, of the bare loop, and their ratio."""
+async def chunks(base: str, name: str, kind: str, n: int, pairs: int) -> list[tuple[float, float]]:
+    """CPU microseconds per chunk of ours, and of the bare loop."""
     url = f"{base}/{kind}-{n}"
-    model: RemoteModel = (OpenAIModel if protocol == "openai" else AnthropicModel)("m", base_url=url, prices=False)
-    bare = Bare(f"{url}/{'chat/completions' if protocol == 'openai' else 'messages'}")
+    model: RemoteModel = MODELS[name]("m", base_url=url, prices=False)
+    bare = Bare(f"{url}/{'chat/completions' if name == 'OpenAIModel' else 'messages'}")
     request = Request(0, QUESTION, (), WallClock())
     heard: list[str] = []
 
@@ -193,14 +192,10 @@ async def chunks(base: str, protocol: str, kind: str, n: int, pairs: int) -> tup
 
     await ours()
     await theirs()
-    mine, other = [], []
-    for _ in range(pairs):
-        mine.append(await per_chunk(ours) / n * 1e6)
-        other.append(await per_chunk(theirs) / n * 1e6)
+    costs = [(await per_chunk(ours) / n * 1e6, await per_chunk(theirs) / n * 1e6) for _ in range(pairs)]
     await model.aclose()
     await bare.client.aclose()
-    ratios = [a / b for a, b in zip(mine, other, strict=True)]
-    return statistics.median(mine), statistics.median(other), statistics.median(ratios)
+    return costs
 
 
 class Cpu:
@@ -219,10 +214,10 @@ class Cpu:
         return (self.at[end] - self.at[begin]) / WINDOW * 1e6
 
 
-async def run_ours(base: str, protocol: str, steps: int) -> Cpu:
+async def run_ours(base: str, name: str, steps: int) -> Cpu:
     """A run of so many steps, with a real model."""
     url = f"{base}/steps-0"
-    model: RemoteModel = (OpenAIModel if protocol == "openai" else AnthropicModel)("m", base_url=url, prices=False)
+    model: RemoteModel = MODELS[name]("m", base_url=url, prices=False)
     cpu = Cpu()
     async with start(None, "Go.", model=model, tools=[add], stop=max_steps(steps)) as live:
         async for step in live:
@@ -241,39 +236,37 @@ async def run_bare(base: str) -> Cpu:
     return cpu
 
 
-async def measure(base: str, *, quick: bool) -> None:
-    """Print both tables."""
-    n, pairs = (2_000, 3) if quick else (20_000, 9)
-    print(f"{'CPU per streamed chunk':30}{'ours µs':>10}{'bare µs':>10}{'ratio':>8}")
-    for protocol in ("openai", "anthropic"):
+def per_chunk_rows(base: str, n: int, pairs: int) -> Iterator[Row]:
+    """What a chunk costs."""
+    for name, api in (("OpenAIModel", "chat completions"), ("AnthropicModel", "messages")):
         for kind in ("text", "reasoning", "arguments"):
-            mine, other, ratio = await chunks(base, protocol, kind, n, pairs)
-            print(f"  {protocol} {kind:<20}{'':{9 - len(protocol)}}{mine:>9.2f}{other:>10.2f}{ratio:>8.2f}")
-    print()
-    heads = "".join(f"{f'{target} messages, µs':>20}" for target in TARGETS)
-    print(f"{'CPU per step at a history of':30}{heads}{'ratio':>8}")
-    steps, rounds = TARGETS[-1] // 2 + WINDOW, 1 if quick else 5
-    ways: dict[str, list[Cpu]] = {"openai": [], "anthropic": [], "bare": []}
+            yield ratio(f"{api}, {kind}: ours / bare", asyncio.run(chunks(base, name, kind, n, pairs)), "us")
+
+
+def per_step_rows(base: str, rounds: int) -> Iterator[Row]:
+    """What a step costs late in a run, beside one early in it."""
+    steps = TARGETS[-1] // 2 + WINDOW
+    ways: dict[str, list[Cpu]] = {name: [] for name in (*MODELS, "bare loop")}
     for _ in range(rounds):
         for name, known in ways.items():
-            known.append(await (run_bare(base) if name == "bare" else run_ours(base, name, steps)))
+            known.append(asyncio.run(run_bare(base) if name == "bare loop" else run_ours(base, name, steps)))
     for name, known in ways.items():
-        figures = [statistics.median(cpu.per_step(target) for cpu in known) for target in TARGETS]
-        ratio = statistics.median(cpu.per_step(TARGETS[1]) / cpu.per_step(TARGETS[0]) for cpu in known)
-        print(f"  {name:<28}" + "".join(f"{figure:>20.0f}" for figure in figures) + f"{ratio:>8.2f}")
+        pairs = [(cpu.per_step(TARGETS[1]), cpu.per_step(TARGETS[0])) for cpu in known]
+        yield ratio(f"{name}: a step at {TARGETS[1]} messages / at {TARGETS[0]}", pairs, "us")
 
 
 def main() -> None:
     """Run the benchmark."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argument_parser(__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer repetitions")
-    args = parser.parse_args()
-    print(f"Python {platform.python_version()}, httpx {httpx.__version__}")
+    options = parser.parse_args()
+    n, pairs, rounds = (2_000, 3, 1) if options.quick else (20_000, 9, 5)
     with subprocess.Popen([sys.executable, "-c", SERVER], stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
-        port = int(server.stdout.readline())
+        base = f"http://127.0.0.1:{int(server.stdout.readline())}"
+        tables = {"CPU per chunk": per_chunk_rows(base, n, pairs), "CPU per step": per_step_rows(base, rounds)}
         try:
-            asyncio.run(measure(f"http://127.0.0.1:{port}", quick=args.quick))
+            publish(__doc__, tables, options, f"httpx {httpx.__version__}")
         finally:
             server.kill()
 

@@ -3,7 +3,7 @@
 Each part runs in a process of its own, so that its memory is its own. A bare step is one step of the bare loop of
 `benchmarks/peers/adapters/bare.py`, measured in the same process, in turn with what is held against it.
 
-    python -m benchmarks.sweep [PART ...] [--quick]
+    python -m benchmarks.sweep [PART ...] [--quick] [--write]
 """
 
 from __future__ import annotations
@@ -11,15 +11,11 @@ from __future__ import annotations
 import argparse
 import asyncio
 import gc
-import platform
 import resource
-import shutil
-import statistics
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,6 +24,7 @@ import numpy as np
 import boolab as bl
 from benchmarks.loop import cpu_us_per_step
 from benchmarks.peers.adapters.bare import bare
+from benchmarks.results import Row, argument_parser, in_folders, publish, ratio
 from boolab.runtime.models.profile import Profile
 from boolab.sweeps.driver import sweep
 
@@ -69,12 +66,7 @@ def swept(folder: Path | None, tasks: int, **options: Any) -> Sequence[bl.Run]: 
     return runs
 
 
-def show(what: str, figure: str, target: str, detail: str = "") -> None:
-    """Print a row."""
-    print(f"| {what} | {figure} | {target} | {detail} |", flush=True)
-
-
-def measure_step(folder: Path, *, quick: bool) -> None:
+def measure_step(folder: Path, *, quick: bool) -> Iterator[Row]:
     """What a simulated step costs, all told, in bare steps."""
     model, tasks, pairs = agent_of(0.02), 40 if quick else 200, 5 if quick else 11
 
@@ -100,12 +92,8 @@ def measure_step(folder: Path, *, quick: bool) -> None:
         for name, work in kinds.items():
             rows[name].append((cost(work), plain()))
     for name, costs in rows.items():
-        ratios = [ours / theirs for ours, theirs in costs]
-        low, middle, high = statistics.quantiles(ratios, n=4)
-        us, bare_us = (statistics.median(column) for column in zip(*costs, strict=True))
-        target = "at most 10" if "store together" in name else "-"
-        detail = f"{us:.1f} against {bare_us:.2f} us of CPU; quartiles {low:.1f} to {high:.1f}"
-        show(f"a simulated step, {name} / bare step", f"{middle:.2f}", target, detail)
+        at_most = 10 if "store together" in name else None
+        yield ratio(f"a simulated step, {name} / bare step", costs, "us of CPU", at_most=at_most)
 
 
 async def _bare_often(times: int) -> None:
@@ -120,7 +108,7 @@ def _runs(model: bl.SimulatedModel, tasks: int) -> list[bl.Run]:
     return asyncio.run(all_of_them())
 
 
-def measure_resume(folder: Path, *, quick: bool) -> None:
+def measure_resume(folder: Path, *, quick: bool) -> Iterator[Row]:
     """How long a sweep takes of which every cell is there already."""
     model, repeats = agent_of(0.5), 10 if quick else 100
     grid: dict[str, Any] = {"max_steps": [5, 10, 20, 40, None], "doom_loop": [2, 3], "policy": ["boocode"]}
@@ -135,15 +123,11 @@ def measure_resume(folder: Path, *, quick: bool) -> None:
         before = time.perf_counter()
         assert len(go()) == cells
         seconds.append(time.perf_counter() - before)
-    show(
-        f"resume of a finished sweep of {cells:,} cells",
-        f"{min(seconds):.2f} s",
-        "under 2 s",
-        "the best of three, wall",
-    )
+    what = f"resume of a finished sweep of {cells:,} cells"
+    yield Row(what, min(seconds), "s", at_most=2, detail="the best of three, wall")
 
 
-def measure_memory(folder: Path, *, quick: bool) -> None:
+def measure_memory(folder: Path, *, quick: bool) -> Iterator[Row]:
     """How memory grows with the number of cells when there is a store."""
     few, many = (500, 3_000) if quick else (2_000, 20_000)
     peaks = []
@@ -152,7 +136,7 @@ def measure_memory(folder: Path, *, quick: bool) -> None:
         peaks.append(int(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
     per_cell = (peaks[1] - peaks[0]) * 1024 / (many - few)
     detail = f"peak {peaks[0] / 1024:.0f} MiB with {few:,} cells, {peaks[1] / 1024:.0f} MiB with {many:,}"
-    show("memory for each further cell, with a store", f"{per_cell:,.0f} bytes", "flat", detail)
+    yield Row("memory for each further cell, with a store", per_cell, "bytes", detail=detail)
 
 
 def child_cells(folder: Path, cells: int) -> None:
@@ -169,7 +153,7 @@ def peak() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // (1024 if sys.platform == "darwin" else 1)
 
 
-def measure_processes(folder: Path, *, quick: bool) -> None:
+def measure_processes(folder: Path, *, quick: bool) -> Iterator[Row]:
     """How much faster two processes are than one."""
     model, tasks = agent_of(0.02), 200 if quick else 5_000
 
@@ -178,20 +162,12 @@ def measure_processes(folder: Path, *, quick: bool) -> None:
         swept(folder, tasks, model=model, grid={"policy": [UNBOUNDED]}, **options)
         return time.perf_counter() - before
 
-    ratios, here, there = [], [], []
-    for _ in range(1 if quick else 3):
-        here.append(seconds())
-        there.append(seconds(executor="processes"))
-        ratios.append(here[-1] / there[-1])
-    detail = (
-        f"{statistics.median(here):.1f} s in the event loop, {statistics.median(there):.1f} s (wall, start included)"
-    )
-    show(
-        'executor="processes" on two cores / one event loop', f"{statistics.median(ratios):.2f}", "at least 1.6", detail
-    )
+    pairs = [(seconds(), seconds(executor="processes")) for _ in range(1 if quick else 3)]
+    what = 'one event loop / executor="processes" on two cores'
+    yield ratio(what, pairs, "s (wall, start included)", at_least=1.6)
 
 
-def measure_derive(folder: Path, *, quick: bool) -> None:
+def measure_derive(folder: Path, *, quick: bool) -> Iterator[Row]:
     """How much faster a grid of rules is when all but the loosest setting are cut from its run."""
     caps = range(20, 1_020, 100 if quick else 20)
     policy = bl.Policy(name="plain", order=("max_steps", "doom_loop", "tool_budget")).vary(cap={"ceiling": None})
@@ -213,13 +189,14 @@ def measure_derive(folder: Path, *, quick: bool) -> None:
     assert cut == ran
     steps = sum(run.n_steps for run in ran) / len(ran)
     detail = f"{slow:.1f} s against {min(fast):.2f} s; {steps:.0f} steps a run; the runs are equal"
-    show(f"reuse_prefixes=True on {len(ran):,} cells, times faster", f"{slow / min(fast):.0f}", "at least 100", detail)
+    yield Row(f"every cell / reuse_prefixes=True, {len(ran):,} cells", slow / min(fast), at_least=100, detail=detail)
     store = folder / "derived.db"
     spent, _ = seconds(reuse_prefixes=True, store=store)
-    show("the same into a store", f"{spent:.2f} s", "-", f"{store.stat().st_size / MIB:.1f} MiB")
+    detail = f"{store.stat().st_size / MIB:.1f} MiB"
+    yield Row("reuse_prefixes=True into a store", spent, "s", detail=detail)
 
 
-def measure_tallies(folder: Path, *, quick: bool) -> None:
+def measure_tallies(folder: Path, *, quick: bool) -> Iterator[Row]:
     """How much memory aggregates of 5,000 settings take over a large Parquet set."""
     import pyarrow as pa
     from pyarrow import parquet
@@ -243,9 +220,8 @@ def measure_tallies(folder: Path, *, quick: bool) -> None:
         told = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
         own, worker, seconds, digest = int(told[0]) / 1024, int(told[1]) / 1024, float(told[2]), told[3]
         detail = f"{seconds:.0f} s; largest worker {worker:,.0f} MiB; sums {digest}"
-        show(
-            f"peak memory, 5,000 settings over {total:,} steps, {kind}", f"{own:,.0f} MiB", "at most 1,024 MiB", detail
-        )
+        what = f"peak memory, 5,000 settings over {total:,} steps, {kind}"
+        yield Row(what, own, "MiB", at_most=1024, detail=detail)
 
 
 def child_tallies(where: Path, client: str | None) -> None:
@@ -260,7 +236,7 @@ def child_tallies(where: Path, client: str | None) -> None:
     print(peak(), workers, seconds, f"{int(table['steps'].sum()):x}-{int(table['n_truncated'].sum()):x}")
 
 
-PARTS: Final[dict[str, Callable[..., None]]] = {
+PARTS: Final[dict[str, Callable[..., Iterator[Row]]]] = {
     "step": measure_step,
     "resume": measure_resume,
     "memory": measure_memory,
@@ -272,8 +248,7 @@ PARTS: Final[dict[str, Callable[..., None]]] = {
 
 def main() -> None:
     """Measure the parts that were asked for."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("parts", nargs="*", metavar="PART", help=f"some of {', '.join(PARTS)}; all by default")
+    parser = argument_parser(__doc__, PARTS)
     parser.add_argument("--quick", action="store_true", help="less work, and rougher figures")
     parser.add_argument("--child", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -284,17 +259,7 @@ def main() -> None:
         else:
             child_tallies(Path(folder), "processes" if what == "aggregates-processes" else None)
         return
-    wrong = [name for name in options.parts if name not in PARTS]
-    if wrong:
-        parser.error(f"there is no part {wrong[0]!r}; parts: {', '.join(PARTS)}")
-    print(f"CPython {platform.python_version()}, {platform.machine()}\n\n| what | figure | target | detail |")
-    print("|---|---|---|---|")
-    for name in options.parts or PARTS:
-        folder = Path(tempfile.mkdtemp(prefix="boolab-sweep-"))
-        try:
-            PARTS[name](folder, quick=options.quick)
-        finally:
-            shutil.rmtree(folder)
+    publish(__doc__, in_folders(PARTS, quick=options.quick), options)
 
 
 if __name__ == "__main__":

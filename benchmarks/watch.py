@@ -5,7 +5,7 @@ user's message after every sixth step, and begin with 60 steps. `boolab watch --
 its own. The latency of an alert is the time from the write of the line that completes the fifth step of a turn to the
 arrival of the alert in this process, through the pipe. Then one log of 50 MB grows by single lines.
 
-    python -m benchmarks.watch [FILES] [SECONDS]
+    python -m benchmarks.watch [FILES] [SECONDS] [--write]
 """
 
 import json
@@ -16,12 +16,14 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import psutil
 
 import boolab as bl
+from benchmarks.results import Row, argument_parser, publish, ratio
 from boolab.live.follow.log_file import LogFile
 
 FILES, SECONDS = 200, 15.0
@@ -132,7 +134,7 @@ def written_to(
     return due, count
 
 
-def grow(folder: Path, files: int, seconds: float) -> None:
+def grow(folder: Path, files: int, seconds: float) -> Iterator[Row]:
     """The latency, the CPU and the memory of following many logs."""
     logs = started(folder, files)
     start = time.perf_counter()
@@ -151,16 +153,18 @@ def grow(folder: Path, files: int, seconds: float) -> None:
     watcher.process.wait()
     late = sorted(1000 * (watcher.arrived[key] - at) for key, at in due.items() if key in watcher.arrived)
     size = sum(path.stat().st_size for path in folder.iterdir())
-    print(f"{files} logs, {count / took:,.0f} lines/s, {size / 1e6:,.0f} MB in all; first read {first:.1f} s")
-    print(f"  alerts: {len(late):,} of {len(due):,} arrived")
-    cuts = (statistics.median(late), late[int(0.95 * len(late))], late[-1])
-    print("  latency from the line to the alert: median {:.0f} ms, 95% {:.0f} ms, max {:.0f} ms".format(*cuts))
-    print(f"  CPU of boolab watch: {100 * used / took:.0f}% of one core, {100 * idle / 3:.1f}% when nothing changes")
-    print(f"  memory at most {watcher.peak / 2**20:.0f} MiB")
-    assert due.keys() <= watcher.arrived.keys()
+    detail = f"{files} logs, {count / took:,.0f} lines a second, {size / 1e6:,.0f} MB in all"
+    yield Row("first read", first, "s", detail=detail)
+    arrived = 100 * len(late) / len(due)
+    yield Row("alerts that arrived", arrived, "%", at_least=100, detail=f"{len(late):,} of {len(due):,}")
+    detail = f"95% within {late[int(0.95 * len(late))]:.0f} ms, all within {late[-1]:.0f} ms"
+    yield Row("latency from the line to the alert, median", statistics.median(late), "ms", detail=detail)
+    yield Row("CPU of boolab watch", 100 * used / took, "% of one core")
+    yield Row("CPU of boolab watch when nothing changes", 100 * idle / 3, "% of one core")
+    yield Row("peak memory", watcher.peak / 2**20, "MiB")
 
 
-def long_log(folder: Path) -> None:
+def long_log(folder: Path) -> Iterator[Row]:
     """What one more line costs in a log of 50 MB."""
     path = folder / "long.jsonl"
     lines = lines_of("long", LONG_RESULT, LONG_STEPS)
@@ -183,20 +187,21 @@ def long_log(folder: Path) -> None:
             log.update()
             times.append(1000 * (time.perf_counter() - start))
     assert log.runs == bl.load_runs(path, prices=False)
-    print(
-        f"one log of {path.stat().st_size / 1e6:.0f} MB, {log.runs[0].n_steps:,} steps: load_runs {1000 * whole:.0f} ms"
-    )
-    print(f"  one more line: median {statistics.median(times):.1f} ms, max {max(times):.1f} ms")
+    size = f"{path.stat().st_size / 1e6:.0f} MB, {log.runs[0].n_steps:,} steps"
+    what = f"one more line in a log of {size} / a fresh read"
+    yield ratio(what, [(statistics.median(times), 1000 * whole)], "ms")
+    yield Row("one more line, the slowest", max(times), "ms")
 
 
 def main() -> None:
-    """Print the figures."""
-    files = int(sys.argv[1]) if len(sys.argv) > 1 else FILES
-    seconds = float(sys.argv[2]) if len(sys.argv) > 2 else SECONDS
-    with tempfile.TemporaryDirectory() as folder:
-        grow(Path(folder), files, seconds)
-    with tempfile.TemporaryDirectory() as folder:
-        long_log(Path(folder))
+    """Run the benchmark."""
+    parser = argument_parser(__doc__)
+    parser.add_argument("files", nargs="?", type=int, default=FILES)
+    parser.add_argument("seconds", nargs="?", type=float, default=SECONDS)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as many, tempfile.TemporaryDirectory() as one:
+        tables = {"Many logs": grow(Path(many), options.files, options.seconds), "One long log": long_log(Path(one))}
+        publish(__doc__, tables, options, f"watchfiles {version('watchfiles')}")
 
 
 if __name__ == "__main__":

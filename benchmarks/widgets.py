@@ -3,19 +3,16 @@
 Pages are opened in headless Chromium, as files. CapLab runs in a real JupyterLab with a real kernel. A browser's frames
 are those in which its page was asked to draw; while a page is at work for longer than a frame, there are fewer.
 
-    python -m benchmarks.widgets [PART ...] [--quick]
+    python -m benchmarks.widgets [PART ...] [--quick] [--write]
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import gzip
 import json
-import platform
 import statistics
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -27,6 +24,7 @@ from typing import Final
 from playwright.sync_api import Locator, Page
 
 import boolab as bl
+from benchmarks.results import Row, argument_parser, in_folders, publish, ratio
 from boolab.core.codec import run_fields
 from boolab.core.types import Response, ToolCall, Usage
 from boolab.io.resources import data_path
@@ -202,54 +200,51 @@ def press(page: Page, line: Locator, keys: Sequence[str]) -> dict[str, float]:
 # --- The parts --------------------------------------------------------------------------------------------------------
 
 
-def show(what: str, figure: str, target: str, detail: str = "") -> None:
-    """Print a row."""
-    print(f"| {what} | {figure} | {target} | {detail} |", flush=True)
+def seconds_of(work: Callable[[], object]) -> float:
+    """The seconds of CPU that some work takes."""
+    before = time.process_time()
+    work()
+    return time.process_time() - before
 
 
-def seconds_of(work: Callable[[], object], times: int) -> float:
-    """The median of so many tries, in seconds of CPU."""
-    spent = []
-    for _ in range(times):
-        before = time.process_time()
-        work()
-        spent.append(time.process_time() - before)
-    return statistics.median(spent)
-
-
-def frames(what: str, told: dict[str, float]) -> None:
-    """Print what a scrub was like."""
+def frames(what: str, told: dict[str, float]) -> Row:
+    """What a scrub was like."""
     detail = f"{told['steps']:,.0f} steps shown in {told['seconds']:.1f} s; longest frame {told['longest']:.0f} ms"
-    show(what, f"{told['frames'] / told['seconds']:.1f} frames a second", "at least 30", detail)
+    return Row(what, told["frames"] / told["seconds"], "frames a second", at_least=30, detail=detail)
 
 
-def measure_replay(folder: Path, *, quick: bool) -> None:
+def measure_replay(folder: Path, *, quick: bool) -> Iterator[Row]:
     """Replay of a long run: to make, to open, to scrub."""
     steps, times = (1_000, 3) if quick else (10_000, 7)
     run = long_run(steps)
     fields = run_fields(run)
     text = json.dumps(fields)
     replay = bl.Replay(run)
-    made = seconds_of(lambda: bl.Replay(run), times)
-    bare = seconds_of(lambda: json.dumps(fields), times)
-    detail = f"{made:.2f} against {bare:.3f} s of CPU; {len(text) / 1e6:.1f} MB of JSON"
-    show(f"Replay of {steps:,} steps, to make / json.dumps of the run", f"{made / bare:.1f}", "-", detail)
+    sent_to_views(replay)
+    pairs = [
+        (seconds_of(lambda: sent_to_views(bl.Replay(run))), seconds_of(lambda: json.dumps(fields)))
+        for _ in range(times)
+    ]
+    what = f"Replay of {steps:,} steps, to make / json.dumps of the run, {len(text) / 1e6:.1f} MB"
+    yield ratio(what, pairs, "s of CPU")
     path = folder / "replay.html"
     before = time.perf_counter()
     size = replay.to_html(path).stat().st_size
-    show("the same as a page", f"{time.perf_counter() - before:.2f} s", "-", f"{size / 1e6:.1f} MB")
+    yield Row("Replay as a page", time.perf_counter() - before, "s", detail=f"{size / 1e6:.1f} MB")
     took = []
     for _ in range(times):
         with opened(path) as page:
             took.append(page.evaluate("window.openedAfter"))
     detail = f"median of {times}; worst {max(took) / 1000:.2f} s; a fresh browser each time"
-    show("page asked for, to timeline and first step", f"{statistics.median(took) / 1000:.2f} s", "under 2 s", detail)
+    yield Row(
+        "page requested, to timeline and first step", statistics.median(took) / 1000, "s", at_most=2, detail=detail
+    )
     with opened(path) as page:
         line = page.locator(".timeline").first
-        frames("scrolling through all steps in 20 s", page.evaluate(SCROLLED, 20))
-        frames("scrubbing there and back with the pointer", scrub(page, line, 100 if quick else 400))
-        frames("the same with the arrow keys", press(page, line, ["ArrowRight"] * (100 if quick else 500)))
-        frames("the same by tens", press(page, line, ["Shift+ArrowLeft"] * (20 if quick else 200)))
+        yield frames("scrolling through all steps in 20 s", page.evaluate(SCROLLED, 20))
+        yield frames("scrubbing there and back with the pointer", scrub(page, line, 100 if quick else 400))
+        yield frames("scrubbing with the arrow keys", press(page, line, ["ArrowRight"] * (100 if quick else 500)))
+        yield frames("scrubbing by tens", press(page, line, ["Shift+ArrowLeft"] * (20 if quick else 200)))
 
 
 KEYED: Final = """([root, changing]) => {
@@ -292,14 +287,14 @@ def simulated_runs(many: int) -> Sequence[bl.Run]:
     return runs
 
 
-def measure_caplab(folder: Path, *, quick: bool) -> None:
+def measure_caplab(folder: Path, *, quick: bool) -> Iterator[Row]:
     """CapLab: from a key on its slider to the changed numbers, with a kernel in between."""
     many, presses = (1_000, 10) if quick else (10_000, 40)
     runs = simulated_runs(many)
     steps = sum(run.n_steps for run in runs)
     before = time.process_time()
     lab = bl.CapLab(runs, objective="steps")
-    show(f"CapLab of {many:,} runs, to make", f"{time.process_time() - before:.2f} s of CPU", "-", f"{steps:,} steps")
+    yield Row(f"CapLab of {many:,} runs, to make", time.process_time() - before, "s of CPU", detail=f"{steps:,} steps")
     lab.setting = {"max_steps": 40}
     spent = []
     for slider in (*range(presses), *range(presses, 0, -1)):
@@ -307,12 +302,8 @@ def measure_caplab(folder: Path, *, quick: bool) -> None:
         before = time.perf_counter()
         lab.setting = {"max_steps": 39 - slider % 20}
         spent.append(1000 * (time.perf_counter() - before))
-    show(
-        "a move of its setting, in Python alone",
-        f"{statistics.median(spent):.1f} ms",
-        "-",
-        f"worst {max(spent):.1f} ms",
-    )
+    detail = f"worst {max(spent):.1f} ms"
+    yield Row("a move of its setting, in Python alone", statistics.median(spent), "ms", detail=detail)
     with started() as browser, lab_in(browser, folder) as jupyter:
         bl.save_runs(runs, jupyter.folder / "runs.parquet")
         jupyter.open(jupyter.write("caps.ipynb", [BARE, CAPS]))
@@ -322,13 +313,13 @@ def measure_caplab(folder: Path, *, quick: bool) -> None:
             jupyter.page, ".bare-slider .noUi-handle", ".bare", ".bare .bare-told .widget-html-content", presses
         )
         took = keyed(jupyter.page, ".boolab-cap input", ".boolab-caplab", ".boolab-caplab .numbers", presses)
-    for what, values, target in (
-        ("a key on a bare slider, to its number by a kernel", bare, "-"),
-        ("a key on CapLab's slider, to the changed numbers", took, "under 100 ms"),
+    for what, values, at_most in (
+        ("a key on a bare slider, to its number by a kernel", bare, None),
+        ("a key on CapLab's slider, to the changed numbers", took, 100),
     ):
         low, _, high = statistics.quantiles(values, n=4)
         detail = f"{len(values)} keys; quartiles {low:.0f} and {high:.0f} ms; worst {max(values):.0f} ms; in JupyterLab"
-        show(what, f"{statistics.median(values):.0f} ms", target, detail)
+        yield Row(what, statistics.median(values), "ms", at_most=at_most, detail=detail)
 
 
 def atlas_runs(many: int) -> list[bl.Run]:
@@ -341,20 +332,21 @@ def atlas_runs(many: int) -> list[bl.Run]:
     ][:many]
 
 
-def measure_caplab_page(folder: Path, *, quick: bool) -> None:
+def measure_caplab_page(folder: Path, *, quick: bool) -> Iterator[Row]:
     """CapLab's page of many recorded runs: to make, to open, and a key on its slider."""
     many, presses, times = (2_000, 6, 3) if quick else (22_000, 10, 7)
     runs = atlas_runs(many)
     before = time.perf_counter()
     lab = bl.CapLab(runs, objective="steps")
     steps = sum(run.n_steps for run in runs)
-    show(f"CapLab of {many:,} recorded runs, to make", f"{time.perf_counter() - before:.2f} s", "-", f"{steps:,} steps")
-    lab.setting = {"max_steps": 40}
+    what = f"CapLab of {many:,} recorded runs, to make"
+    yield Row(what, time.perf_counter() - before, "s", detail=f"{steps:,} steps")
+    lab.setting = {"max_steps": 10}  # where each key changes the numbers
     before = time.perf_counter()
     path = folder / "caplab.html"
     size = lab.to_html(path).stat().st_size
     detail = f"{size / 1e6:.2f} MB; with the search for a recommendation"
-    show("the same as a page", f"{time.perf_counter() - before:.2f} s", "-", detail)
+    yield Row("CapLab as a page", time.perf_counter() - before, "s", detail=detail)
     took = []
     for _ in range(times):
         with started() as browser:
@@ -365,9 +357,10 @@ def measure_caplab_page(folder: Path, *, quick: bool) -> None:
             if len(took) == times:
                 keys = keyed(page, ".boolab-cap input", ".boolab-caplab", ".boolab-caplab .numbers", presses)
     detail = f"median of {times}; worst {max(took) / 1000:.2f} s; a fresh browser each time"
-    show("page requested, to figure and numbers", f"{statistics.median(took) / 1000:.2f} s", "under 2 s", detail)
+    yield Row("page requested, to figure and numbers", statistics.median(took) / 1000, "s", at_most=2, detail=detail)
     detail = f"{presses} keys; worst {max(keys):.0f} ms"
-    show("a key on its slider, to the changed numbers", f"{statistics.median(keys):.0f} ms", "under 100 ms", detail)
+    what = "a key on its slider, to the changed numbers"
+    yield Row(what, statistics.median(keys), "ms", at_most=100, detail=detail)
 
 
 def keyed(page: Page, slider: str, root: str, changing: str, presses: int) -> list[float]:
@@ -378,13 +371,12 @@ def keyed(page: Page, slider: str, root: str, changing: str, presses: int) -> li
     handle.focus()
     for number in range(presses):
         page.keyboard.press("ArrowLeft" if number < presses // 2 else "ArrowRight")
-        while page.evaluate("window.keyed.length") <= number:
-            page.wait_for_timeout(5)
+        page.wait_for_function("number => window.keyed.length > number", arg=number, polling=5)
     took: list[float] = page.evaluate("window.keyed")
     return took
 
 
-def measure_sizes(folder: Path, *, quick: bool) -> None:
+def measure_sizes(folder: Path, *, quick: bool) -> Iterator[Row]:
     """What each widget keeps: what a notebook sends to its view, and its page."""
     recorded = bl.load_runs(data_path("datasets") / "runs")
     longest = max(recorded, key=lambda run: run.n_steps)
@@ -408,10 +400,15 @@ def measure_sizes(folder: Path, *, quick: bool) -> None:
         "AgentEditor, agents/AGENTS.md": bl.AgentEditor(file),
     }
     for name, widget in widgets.items():
-        sent = [view.get_state("_data")["_data"] for view in _views(widget)]
+        sent = sent_to_views(widget)
         plain = sum(len(gzip.decompress(data)) for data in sent)
         detail = f"{plain / 1000:,.0f} kB as JSON; its page {len(widget.to_html()) / 1000:,.0f} kB"
-        show(f"{name}: sent to the view", f"{sum(map(len, sent)) / 1000:,.1f} kB", "-", detail)
+        yield Row(f"{name}: sent to the view", sum(map(len, sent)) / 1000, "kB", detail=detail)
+
+
+def sent_to_views(widget: object) -> list[bytes]:
+    """The data that a notebook sends to the views of a widget."""
+    return [view.get_state("_data")["_data"] for view in _views(widget)]
 
 
 def _views(widget: object) -> Iterator[View]:
@@ -422,7 +419,7 @@ def _views(widget: object) -> Iterator[View]:
         yield from _views(child)
 
 
-PARTS: Final[dict[str, Callable[..., None]]] = {
+PARTS: Final[dict[str, Callable[..., Iterator[Row]]]] = {
     "replay": measure_replay,
     "caplab": measure_caplab,
     "caplab_page": measure_caplab_page,
@@ -432,20 +429,12 @@ PARTS: Final[dict[str, Callable[..., None]]] = {
 
 def main() -> None:
     """Measure the parts that were asked for."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("parts", nargs="*", metavar="PART", help=f"some of {', '.join(PARTS)}; all by default")
+    parser = argument_parser(__doc__, PARTS)
     parser.add_argument("--quick", action="store_true", help="less work, and rougher figures")
     options = parser.parse_args()
-    wrong = [name for name in options.parts if name not in PARTS]
-    if wrong:
-        parser.error(f"there is no part {wrong[0]!r}; parts: {', '.join(PARTS)}")
     if program() is None:
         sys.exit(HOW_TO_GET_IT)
-    print(f"CPython {platform.python_version()}, {platform.machine()}\n\n| what | figure | target | detail |")
-    print("|---|---|---|---|")
-    for name in options.parts or PARTS:
-        with tempfile.TemporaryDirectory(prefix="boolab-widgets-") as folder:
-            PARTS[name](Path(folder), quick=options.quick)
+    publish(__doc__, in_folders(PARTS, quick=options.quick), options)
 
 
 if __name__ == "__main__":

@@ -3,22 +3,21 @@
 The folder has 10,000 files of some kilobytes in 500 folders, all of them tracked. Each step changes one file; others
 change a hundred, or nothing. One after the other, in pairs: `git status`, then a snapshot. The median of the ratios.
 
-    python -m benchmarks.world
+    python -m benchmarks.world [--write]
 """
 
 from __future__ import annotations
 
-import platform
 import random
 import shutil
-import statistics
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import boolab as bl
+from benchmarks.results import Row, argument_parser, publish, ratio
 
 GIT = shutil.which("git") or "git"
 FILES = 10_000
@@ -48,17 +47,14 @@ def folder(root: Path) -> list[Path]:
 
 
 def timed(action: Callable[[], object]) -> float:
-    """Seconds of one call."""
+    """Milliseconds of one call."""
     began = time.perf_counter()
     action()
-    return time.perf_counter() - began
+    return 1e3 * (time.perf_counter() - began)
 
 
-def main() -> None:
-    """Print the figures."""
-    version = subprocess.run([GIT, "version"], capture_output=True, text=True, check=True).stdout.split()[2]
-    print(f"CPython {platform.python_version()}, git {version}, {platform.machine()}, {FILES:,} files\n")
-    print("| what | ms | git status, ms | ratio |\n|-|-|-|-|")
+def measured() -> Iterator[Row]:
+    """What a snapshot costs, and the files of a branch."""
     with tempfile.TemporaryDirectory() as place:
         root = Path(place) / "repository"
         root.mkdir()
@@ -72,35 +68,34 @@ def main() -> None:
         world = bl.GitWorld(root)
         keeper = world.keep("benchmark", None)
         bare = timed(status)
-        first = timed(keeper.snapshot)
-        row("the snapshot before step 1", [first], [bare])
+        yield ratio("before step 1 / git status", [(timed(keeper.snapshot), bare)], "ms")
         time.sleep(1.1)
         for name, number in (("a step that changes one file", 1), ("a hundred files", 100), ("nothing", 0)):
-            ours, theirs = [], []
+            pairs = []
             for turn in range(ROUNDS):
                 for file in files[:number]:
                     file.write_text(f"{name} {turn}\n")
-                theirs.append(timed(status))
-                ours.append(timed(keeper.snapshot))
-            row(name, ours, theirs)
+                bare = timed(status)
+                pairs.append((timed(keeper.snapshot), bare))
+            yield ratio(f"after {name} / git status", pairs, "ms")
         kept = keeper.snapshot()
         keeper.close()
         restored: list[bl.GitWorld] = []
-        ours, theirs = [], []
+        pairs = []
         for turn in range(3):
             into = f"--prefix={place}/bare{turn}/"
-            theirs.append(timed(lambda into=into: git(root, "checkout-index", "--all", "--quiet", into)))  # type: ignore[misc]
-            ours.append(timed(lambda: restored.append(world.restored(kept))))
-        print("\n| what | ms | git checkout-index, ms | ratio |\n|-|-|-|-|")
-        row("the files of a branch, checked out", ours, theirs)
+            bare = timed(lambda into=into: git(root, "checkout-index", "--all", "--quiet", into))  # type: ignore[misc]
+            pairs.append((timed(lambda: restored.append(world.restored(kept))), bare))
+        yield ratio("the files of a branch, checked out / git checkout-index", pairs, "ms")
         for one in restored:
             one.discard()
 
 
-def row(name: str, ours: list[float], theirs: list[float]) -> None:
-    """Print the medians of pairs."""
-    ratio = statistics.median(one / other for one, other in zip(ours, theirs, strict=True))
-    print(f"| {name} | {1e3 * statistics.median(ours):.0f} | {1e3 * statistics.median(theirs):.0f} | {ratio:.1f} |")
+def main() -> None:
+    """Run the benchmark."""
+    options = argument_parser(__doc__).parse_args()
+    version = subprocess.run([GIT, "version"], capture_output=True, text=True, check=True).stdout.split()[2]
+    publish(__doc__, {"Snapshots": measured()}, options, f"git {version}")
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from typing import Any, Final
 from benchmarks.peers.measuring import Measured
 from benchmarks.peers.rows import NOTES, PEERS
 from benchmarks.peers.summary import Figures, Spread, figures
+from benchmarks.results import number
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "peers.md"
 """Where the page lies."""
@@ -151,19 +152,8 @@ def _rest(found: Figures) -> list[str]:
 def _spread(one: Spread | None) -> str:
     if one is None:
         return NONE
-    middle, low, high = map(_number, one)
+    middle, low, high = map(number, one)
     return middle if low == high else f"{middle} [{low}, {high}]"
-
-
-def _number(value: float) -> str:
-    """Three digits, with separators.
-
-    Example:
-        >>> [_number(value) for value in (3.8641, 21.04, 180.4, 26990.6)]
-        ['3.86', '21.0', '180', '26,991']
-    """
-    decimals = 2 if value < 10 else 1 if value < 100 else 0
-    return f"{value:,.{decimals}f}"
 
 
 def _short(text: str) -> str:

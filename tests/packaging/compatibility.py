@@ -3,7 +3,7 @@
     python -m tests.packaging.compatibility [--python 3.12 ...] [--dependencies newest ...] [-- what pytest is given]
 
 Nothing of the checkout takes part: the tests and what they read come from the source distribution, without the package,
-and boolab is imported from the environment that the wheel was installed into. The last table is in docs/measured.md.
+and boolab is imported from the environment that the wheel was installed into. The last table is in docs/tables.
 """
 
 import argparse

@@ -637,7 +637,7 @@ def test_a_result_of_a_gigabyte(tmp_path: Path, request: pytest.FixtureRequest) 
 
 
 def show(request: pytest.FixtureRequest, ended: Any, size: int) -> None:
-    """Print what it cost, for docs/measured.md."""
+    """Print what it cost, for docs/tables/measured/bombs.json."""
     with request.config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
         name = request.node.name
         print(f"\n{name}: {size / MB:,.1f} MB: {ended.seconds:.1f} s, {ended.peak / MB:,.0f} MB")  # noqa: T201

@@ -217,4 +217,4 @@ def test_benchmark_judges_every_procedure_on_the_same_records() -> None:
     assert {one.records for one in verdicts} == {5}
     saved = {one.procedure: one.saved for one in verdicts}
     assert saved["recommend"] <= saved["ignored"]
-    assert bench.line(verdicts).startswith("40 tasks x 5")
+    assert bench.row_of(*verdicts).what == "40 tasks x 5, keep=0.9"

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from benchmarks.hook import table
 from boolab.limits.table import LIMITS
 from boolab.live.hooks import entry
 from boolab.live.hooks.entry import is_hook
@@ -128,16 +127,6 @@ def test_what_runs_at_every_call_imports_no_rules(tmp_path: Path) -> None:
         "boolab.cli.main",
     }
     assert imported.isdisjoint(heavy)
-
-
-def test_hook_benchmark_shows_which_limits_each_event_holds() -> None:
-    lines = table({"python -c pass": 20.0, "PreToolUse": 40.0, "PostToolUse": 201.0, "PostToolBatch": 101.0})
-    assert [line.split()[-4:] for line in lines[2:5]] == [
-        ["40.0", "holds", "2.00", "holds"],
-        ["201.0", "MISSED", "10.05", "MISSED"],
-        ["101.0", "MISSED", "5.05", "holds"],
-    ]
-    assert lines[-1] == "at most 100 ms: 1 of 3 events; at most 10 times python -c pass: 2 of 3 events"
 
 
 def test_hook_has_the_limits_that_events_can_be_counted_for() -> None:
