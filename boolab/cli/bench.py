@@ -67,11 +67,10 @@ def run(args: argparse.Namespace) -> int:
     benchmarks = find_spec("benchmarks")  # it imports nothing: the folder may be another project's
     folders = (benchmarks and benchmarks.submodule_search_locations) or ()
     if not any(Path(folder, "stoprulebench").is_dir() for folder in folders):
-        msg = (
+        raise BoolabError(
             "StopRuleBench is in boolab's repository, and not in the package: in a checkout of it, type python -m "
             f"benchmarks.stoprulebench {shlex.join(args.entries)}"
         )
-        raise BoolabError(msg)
     from benchmarks.stoprulebench.command import judge_entries
 
     return judge_entries(args)

@@ -140,10 +140,9 @@ def agent_of(args: Namespace) -> Agent | None:
     for name in limits:
         if name not in policy.order:
             accepted_limits = ", ".join(limit for limit in AGENT_LIMITS if limit in policy.order)
-            msg = (
+            raise SettingError(
                 f"policy {policy.name} has no limit called {name}; it has: {accepted_limits or 'none that can be set'}"
             )
-            raise SettingError(msg)
     changed = policy.vary(budgets=_spending(args))
     if agent is None:
         if not limits and args.policy is None and args.temperature is None and changed == policy:

@@ -343,10 +343,6 @@ def _verdicts(steps: Iterable[Step]) -> list[bool | None]:
     return [result.is_error for step in steps for result in step.results if result is not None]
 
 
-def _errors(steps: Iterable[Step]) -> int | None:
-    return known_sum(_verdicts(steps))
-
-
 def _errors_at_least(steps: Iterable[Step]) -> int | None:
     """The number of calls that are known to have failed; None if that is known of none of them."""
     verdicts = _verdicts(steps)
@@ -416,7 +412,7 @@ RUN_COLUMNS = [
     Column("also_fired", TEXT, lambda run: ",".join(run.stop.also_fired)),
     Column("n_steps", INT, lambda run: run.n_steps),
     Column("n_tool_calls", INT, lambda run: run.n_tool_calls),
-    Column("n_errors", INT, lambda run: _errors(run.steps)),
+    Column("n_errors", INT, lambda run: known_sum(_verdicts(run.steps))),
     Column("n_dropped", INT, lambda run: sum(result is None for step in run.steps for result in step.results)),
     Column("overshoot", INT, lambda run: run.stop.overshoot),
     Column("summary_calls", INT, lambda run: len(run.outside)),
@@ -447,7 +443,7 @@ STEP_COLUMNS = [
     Column("finish_reason", TEXT, lambda row: row.step.response.finish_reason),
     Column("native_finish_reason", TEXT, lambda row: row.step.response.native_finish_reason),
     Column("n_tool_calls", INT, lambda row: sum(result is not None for result in row.step.results)),
-    Column("n_errors", INT, lambda row: _errors([row.step])),
+    Column("n_errors", INT, lambda row: known_sum(_verdicts([row.step]))),
     Column("input_tokens", INT, lambda row: row.step.response.usage.input_tokens),
     Column("output_tokens", INT, lambda row: row.step.response.usage.output_tokens),
     Column("cached_tokens", INT, lambda row: row.step.response.usage.cached_tokens),

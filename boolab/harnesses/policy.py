@@ -143,11 +143,10 @@ class Policy(Displayable):
             msg = f"policy {self.name}: finish.batch='until' needs calls in sequence: execution.calls='parallel'"
             raise SettingError(msg)
         if self.cap.counts in ("tool_steps", "supersteps") and self.finish.conditions != ("no_calls",):
-            msg = (
+            raise SettingError(
                 f"policy {self.name}: cap.counts={self.cap.counts!r} needs finish.conditions=('no_calls',), "
                 f"not {self.finish.conditions!r}"
             )
-            raise SettingError(msg)
 
     def vary(self, **changes: Unpack[PolicyChanges]) -> Policy:
         """A variant of this policy.
@@ -440,11 +439,10 @@ def _check_continues(policy: Policy) -> None:
     """Refuse a turn that would never end, and settings that have no effect with a cap at the response."""
     continues, cap = policy.continues, policy.cap
     if continues.times is None and continues.by == "loop" and continues.counters == "fresh":
-        msg = (
+        raise SettingError(
             f"policy {policy.name}: continues.times=None never ends with continues.by='loop' and "
             "continues.counters='fresh': expected a number of times, or 'kept'"
         )
-        raise SettingError(msg)
     at_response = cap.check == "response" or cap.counts in ("tool_steps", "supersteps")
     if "max_steps" not in policy.order or not at_response:
         return
@@ -453,11 +451,10 @@ def _check_continues(policy: Policy) -> None:
         ("last_step.action", policy.last_step.action != "grace"),
     ):
         if not works:
-            msg = (
+            raise SettingError(
                 f"policy {policy.name}: {path}={policy.value(path)!r} needs a cap at the boundary, but "
                 f"cap.check={cap.check!r} and cap.counts={cap.counts!r} evaluate it at the response"
             )
-            raise SettingError(msg)
 
 
 def _names(kind: type[Policy | FieldGroup]) -> tuple[str, ...]:

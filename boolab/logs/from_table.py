@@ -270,11 +270,10 @@ class _TableRun:
         groups.sort(key=lambda pair: pair[0])
         for (number, rows), (following, later) in pairwise(groups):
             if number == following:
-                msg = (
+                raise SettingError(
                     f"run {self.run_id!r} has step {number} in the rows {rows[0]['row']} and {later[0]['row']}, with "
                     "other steps between them: expected the rows of a step together, and an id for each run"
                 )
-                raise SettingError(msg)
         first, last = groups[0][0], groups[-1][0]
         lacking = last - min(first, 1) + 1 - len(groups)
         if lacking:
@@ -363,11 +362,10 @@ class _TableRun:
                 continue
             if first is not None and new != value:
                 column = self.columns.get(name, name.removeprefix("setting "))
-                msg = (
+                raise SettingError(
                     f"run {self.run_id!r}: the column {column!r} is {repr_of(first[name])} in row {first['row']} and "
                     f"{repr_of(row[name])} in row {row['row']}: expected one value for {owner}, in any of its rows"
                 )
-                raise SettingError(msg)
             value, first = (new, row) if first is None else (value, first)
         return value
 

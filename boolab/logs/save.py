@@ -98,11 +98,10 @@ def check_suffix(path: Path) -> None:
     """Raise `SettingError` unless runs can be saved to a file of that name."""
     suffix = _suffix(path)
     if suffix not in _WRITERS:
-        msg = (
+        raise SettingError(
             f"{path.name!r}: runs are saved as .jsonl (ATIF), .jsonl.bz2 or .parquet; {suffix or 'no suffix'} is not "
             "accepted"
         )
-        raise SettingError(msg)
 
 
 def check_replaceable(path: Path) -> None:
@@ -140,11 +139,10 @@ def _write_packed_lines(runs: Iterable[Run], file: BinaryIO) -> None:
     file.flush()
     size = os.fstat(file.fileno()).st_size
     if unpacked_size > most_unpacked(size):
-        msg = (
+        raise SettingError(
             f"the runs repeat so much that {unpacked_size:,} bytes become {size:,}, and no more than "
             f"{most_unpacked(size):,} are read of a file of that size: save them as .jsonl or .parquet"
         )
-        raise SettingError(msg)
 
 
 def _write_table(runs: Iterable[Run], file: BinaryIO) -> None:
@@ -193,11 +191,10 @@ def _each_once(runs: Iterable[Run]) -> Iterator[Run]:
     run_ids = set()
     for run in runs:
         if run.run_id in run_ids:
-            msg = (
+            raise SettingError(
                 f"run id {run.run_id!r} occurs more than once: a table cannot distinguish the two. Give one another "
                 f"id (dataclasses.replace(run, run_id=...)), or use {program()} import, which does so"
             )
-            raise SettingError(msg)
         run_ids.add(run.run_id)
         yield run
 

@@ -139,11 +139,10 @@ def _axes_of(table: pd.DataFrame, x: str | None, y: str | None) -> tuple[str, st
     if len(free) < (x is None) + (y is None):
         if not axes:
             return x or "max_steps", y or "tool_budget"  # reading the table reports what it lacks
-        msg = (
+        raise SettingError(
             f"a heatmap has two axes, and the table has one axis, {axes[0]}: draw it with "
             "bl.plot_caps(table), or use another axis, as in grid={'max_steps': [9, 20], 'doom_loop': [3, 5]}"
         )
-        raise SettingError(msg)
     return x or free.pop(0), y or free.pop(0)
 
 

@@ -20,8 +20,8 @@ from matplotlib.figure import Figure
 from boolab.core.text import clean
 from boolab.display import colours
 
-Draw = Callable[[Axes | None], Axes]
-"""Draws into these Axes; or, for None, into panels of a figure of its own, and returns the first of them."""
+Draw = Callable[..., Axes]
+"""Draws into the Axes `ax`; or, for None, into panels of a figure of its own, and returns the first of them."""
 
 LIGHT: Final = (colours.LIGHT["ink"], colours.LIGHT["bg"])
 DARK: Final = (colours.DARK["ink"], colours.DARK["bg"])
@@ -116,11 +116,11 @@ class PageFigures:
 def _figure(draw: Draw, size: tuple[float, float] | None) -> Figure:
     if size is not None:
         figure = Figure(figsize=size, layout="constrained")
-        draw(figure.add_subplot())
+        draw(ax=figure.add_subplot())
         return figure
     from matplotlib import pyplot as plt
 
-    root_figure = draw(None).get_figure(root=True)
+    root_figure = draw(ax=None).get_figure(root=True)
     assert root_figure is not None  # noqa: S101 - what is drawn is in a figure
     plt.close(root_figure)  # pyplot would keep it
     return root_figure

@@ -6,18 +6,15 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import cached_property, partial
 from importlib.metadata import version
 from importlib.resources import files
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import numpy as np
-import pandas as pd
 from markupsafe import Markup
-from matplotlib.axes import Axes
 
 from boolab.core.commands import with_program
 from boolab.core.text import count, first_of
@@ -28,6 +25,7 @@ from boolab.errors import SettingError
 from boolab.frames.dtypes import axis_value, is_missing
 from boolab.frames.tables import calls_df, runs_df
 from boolab.harnesses.exports.export import as_command, target_of
+from boolab.harnesses.exports.values import Export
 from boolab.harnesses.registry import TARGETS
 from boolab.io.csv_export import as_csv
 from boolab.limits.catalog import doom_loop, error_streak
@@ -65,12 +63,12 @@ from boolab.report.summary import (
     trade_words,
 )
 from boolab.report.text import MAKER_HEAD, explained, kept_name, maker_rows, saved, which_one
-from boolab.stats.finding import Finding
 from boolab.stats.recommend.wording import notes_by_kind
 from boolab.stats.scorecard.scorecard import scorecard
 from boolab.stats.survival import survival
 from boolab.stats.trade import BETTER_OFF
 from boolab.whatif.evaluate import counterfactual
+from boolab.widgets._base.standalone_html import content_policy, script_digest
 
 _SCRIPT: Final = (files("boolab.report") / "templates" / "page.js").read_text("utf-8")
 _FULL_BAR: Final = 0.4
@@ -92,19 +90,6 @@ def page_of(
 ) -> str:
     """The page; its title is its result, if none is given."""
     return _Page(study, title, transcripts=transcripts, sources=sources, full=full).html(progress=progress)
-
-
-def _policy(digests: Sequence[str]) -> str:
-    """What the page may do: run its own scripts, by their digests; nothing from elsewhere, no form."""
-    allowed = " ".join(f"'{digest}'" for digest in digests)
-    return (
-        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
-        "form-action 'none'"
-    )
-
-
-def _digest(script: str) -> str:
-    return f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"
 
 
 class _Page:
@@ -152,7 +137,7 @@ class _Page:
             most = None if self.full else MAX_BYTES
             frames = caplab_frames(study, groups, transcripts=self.transcripts, max_bytes=most, move=move)
         data |= {
-            "policy": _policy([_digest(_SCRIPT), *dict.fromkeys(frame.digest for frame in frames)]),
+            "policy": content_policy([script_digest(_SCRIPT), *dict.fromkeys(frame.digest for frame in frames)]),
             "script": Markup(_SCRIPT),  # noqa: S704 - a file of this package
             "version": version("boolab"),
             "made_at": datetime.now(UTC),
@@ -265,20 +250,16 @@ class _Page:
     def _left(self, what: str, n: int) -> tuple[str, str] | None:
         """What is not on the page, with the command that shows it; None where everything is."""
         left = 0 if self.most is None else n - self.most
-        return (
-            (f"{count(left, f'further {what}')} not shown. This command shows all:", self._command)
-            if left > 0
-            else None
-        )
+        if left <= 0:
+            return None
+        return f"{count(left, f'further {what}')} not shown. This command shows all:", self._command
 
     def _without(self, names: Sequence[str]) -> tuple[str, str] | None:
         """Which groups have no CapLab on the page, with the command that adds them."""
         if not names:
             return None
-        why = (
-            f"Left out to keep the page below {MAX_PAGE_MB} MB: {first_of(names, MAX_AGENTS)}. This command adds them:"
-        )
-        return why, self._command
+        left_out = f"Left out to keep the page below {MAX_PAGE_MB} MB: {first_of(names, MAX_AGENTS)}."
+        return f"{left_out} This command adds them:", self._command
 
     def _stopped(self, row: SummaryRow, place: int) -> str:
         """The name of the list of the runs that a row's setting stops; "" if there are none."""
@@ -304,16 +285,15 @@ class _Page:
                 "group": way.group,
                 "words": f"{way.limits.in_words()}{f', {BETTER_OFF}' if way.poor else ''}",
                 "poor": way.poor,
-                "own": None
-                if way.export is None
-                else (target_of(way.export.target).title, self._typed(str(way.export))),
+                "own": None if way.export is None else self._export(way.export),
                 "command": self._typed(as_command(way.limits)),
-                "others": [
-                    (target_of(one.target).title, self._typed(str(one))) for one in way.others if one.target != "boolab"
-                ],
+                "others": [self._export(other) for other in way.others if other.target != "boolab"],
             }
             for way in how_to_set(self.study)[: self.most]
         ]
+
+    def _export(self, export: Export) -> tuple[str, str]:
+        return target_of(export.target).title, self._typed(str(export))
 
     def _typed(self, text: str) -> str:
         """A text whose commands run as they stand where the page is made."""
@@ -362,10 +342,9 @@ class _Page:
         for group in self.limits.rows[axis]:
             kinds.setdefault(self.study.counted_in(group.key), []).append(group)
         for shown in kinds.values():
-            draw = partial(self._draw_caps, axis, shown)
-            yield self._figure(draw, caption, panels=len(shown) > MAX_GROUPS)
+            yield self._figure(self._caps_drawing(axis, shown), caption, panels=len(shown) > MAX_GROUPS)
 
-    def _draw_caps(self, axis: str, shown: Sequence[GroupRows], ax: Axes | None) -> Axes:
+    def _caps_drawing(self, axis: str, shown: Sequence[GroupRows]) -> Draw:
         frame = self.study.margins[axis]
         if self.by:
             first = [group.key for group in shown]
@@ -374,7 +353,7 @@ class _Page:
         measure: Any = self.study.measure if frame[f"saved_{self.study.measure}"].notna().any() else "steps"
         marked = {row.value for group in shown for row in group.rows if row.mark == "recommended"}
         best = float(marked.pop() or 0) if len(marked) == 1 and not self.by else None
-        return plot_caps(frame, axis=axis, saved=measure, recommended=best, ax=ax)
+        return partial(plot_caps, frame, axis=axis, saved=measure, recommended=best)
 
     def _together(self) -> Markup | None:
         """A step cap and a tool budget against one another; None where there is too little, or several groups."""
@@ -385,7 +364,7 @@ class _Page:
             return None
         question, table = self.study.question, self.study.aggregate(grid)
         caption = "Kept on record, by step cap and tool budget; the other limits off."
-        return self._figure(lambda ax: plot_heatmap(table, keep=question.keep, ax=ax), caption, height=4.6)
+        return self._figure(partial(plot_heatmap, table, keep=question.keep), caption, height=4.6)
 
     def _thinned(self, axis: str) -> list[Any]:
         values = [v for v in dict.fromkeys(self.study.margins[axis][axis].tolist()) if not is_missing(v)]
@@ -401,7 +380,7 @@ class _Page:
         going = "The share still running after each number of steps, with its interval."
         return {
             "title": found.title,
-            "survival": self._figure(lambda ax: plot_survival(found, ax=ax), going, panels=self._many),
+            "survival": self._figure(partial(plot_survival, found), going, panels=self._many),
             "sentences": found.sentences,
             "notes": found.notes,
             "steps": Markup().join(self._steps()),
@@ -414,15 +393,15 @@ class _Page:
         for noun in dict.fromkeys(one.noun for one in self.study.counted):
             units = frame.loc[np.array([own == noun for own in nouns], dtype=bool)]
             caption = f"How many {noun}s took how many steps, by the reason that ended them."
-            yield self._figure(partial(_draw_steps, units, self.by, noun), caption)
+            yield self._figure(partial(plot_steps, units, by=self.by, unit=noun), caption)
 
     def _ends(self) -> dict[str, Markup]:
         runs = runs_df(self.study.runs).assign(task=self.study.tasks)
         calls = calls_df(self.study.runs)
         why = "Why the recorded runs ended."
         return {
-            "reasons": self._figure(lambda ax: plot_stop_reasons(runs, by=self.by, ax=ax), why, height=2.4),
-            "tools": self._figure(lambda ax: plot_tools(calls, ax=ax), "Calls by tool.") if len(calls) else Markup(),
+            "reasons": self._figure(partial(plot_stop_reasons, runs, by=self.by), why, height=2.4),
+            "tools": self._figure(partial(plot_tools, calls), "Calls by tool.") if len(calls) else Markup(),
         }
 
     def _detectors(self) -> dict[str, object]:
@@ -440,7 +419,7 @@ class _Page:
         some = [found for found in each if (found.frame["alarms"].fillna(0) > 0).any()]
         if some:
             caption = "Precision and recall, with their counts and intervals."
-            draws = [partial(_draw_scorecard, found) for found in some]
+            draws = [partial(plot_scorecard, found) for found in some]
             data["figure"] = Markup().join(self._figure(draw, caption, panels=self._many) for draw in draws)
             data["alarms"] = self._alarms(rules)
         return data
@@ -506,14 +485,6 @@ class _Page:
         for cuts in stops:
             self.book.want(cut.unit for cut in cuts)
         self.book.want(range(len(self.study.units)))
-
-
-def _draw_scorecard(found: Finding, ax: Axes | None) -> Axes:
-    return plot_scorecard(found, ax=ax)
-
-
-def _draw_steps(units: pd.DataFrame, by: Sequence[str] | None, noun: Literal["run", "turn"], ax: Axes | None) -> Axes:
-    return plot_steps(units, by=by, unit=noun, ax=ax)
 
 
 def _lead(sentence: str) -> str:

@@ -258,12 +258,11 @@ def _units_of_run(run: Run, scope: str, measures: Collection[str]) -> Iterable[d
 def _units_of_frame(table: pd.DataFrame, scopes: Sequence[str]) -> pd.DataFrame:
     for name in ("n_steps", "stop_reason"):
         if name not in table:
-            msg = (
+            raise SettingError(
                 f"the frame has no column {name!r}: expected runs, or a frame that bl.runs_df(runs) or "
                 "bl.recording_df(runs) makes; bl.runs_from_table(frame, run=..., step=..., tool=...) makes runs of a "
                 "table of steps with other columns"
             )
-            raise SettingError(msg)
     by_turn = np.array([scope == "turn" for scope in scopes], dtype=bool)
     if "n_turns" in table and bool((table["n_turns"] > 1).fillna(value=False)[by_turn].any()):
         msg = 'rows of the frame hold several turns, which it cannot separate: pass runs, or scope="run"'

@@ -145,11 +145,10 @@ def _check_tools(turn: Turn, run: Run) -> None:
     replies = turn.plan.traits.replies_to
     if not called_tools or turn.plan.tools or turn.plan.text_only or any(map(replies, called_tools)):
         return
-    msg = (
+    raise SettingError(
         f"the run called {first_of(called_tools, _MAX_TOOLS)}, and the branch has no tools: pass tools=, an agent= "
         "that has them, or replay_tools=True"
     )
-    raise SettingError(msg)
 
 
 def _check_score(turn: Turn) -> None:
@@ -158,11 +157,10 @@ def _check_score(turn: Turn) -> None:
     undecided = profile is not None and profile.success is None
     if turn.plan.options.get("score") is None and (undecided or turn.plan.traits.score is None):
         explanation = " (the profile of the simulated model has no success)" if undecided else ""
-        msg = (
+        raise SettingError(
             f"runs on record have labels, and the branch would have none{explanation}, so that its outcome would be "
             "unknown: pass score=, a function from a branch to whether it is a success"
         )
-        raise SettingError(msg)
 
 
 def _find_finished(

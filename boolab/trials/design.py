@@ -106,11 +106,10 @@ def _check_ids(runs: Sequence[Run]) -> None:
     """Raise `SettingError` unless each run has an id of its own: branches are named by them."""
     missing = sum(not run.run_id for run in runs)
     if missing:
-        msg = (
+        raise SettingError(
             f"{missing:,} of {len(runs):,} runs have no run_id, which branches are named by: give each run its own, "
             "such as dataclasses.replace(run, run_id=f'run {n}')"
         )
-        raise SettingError(msg)
     (run_id, n), *_ = Counter(run.run_id for run in runs).most_common(1)
     if n > 1:
         msg = f"{n:,} runs have the run_id {run_id!r}: pass each run once, and give each a run_id of its own"

@@ -179,11 +179,10 @@ def _check_costs(cost_limit: float | None, max_cost: float | None) -> None:
         msg = "max_cost= needs cost_limit=, the most that one branch may cost: else the last ones could exceed it"
         raise SettingError(msg)
     if max_cost < cost_limit:
-        msg = (
+        raise SettingError(
             f"max_cost={max_cost!r} is less than cost_limit={cost_limit!r}, so that not one branch could begin: "
             "expected max_cost= of at least cost_limit="
         )
-        raise SettingError(msg)
 
 
 class Trial(Displayable):

@@ -262,11 +262,10 @@ def _joined(parts: Iterator[_Part], question: Question, *, aggregate: bool) -> _
 
 def _check_size(rows: int, question: Question) -> None:
     if rows > MAX_ROWS:
-        msg = (
+        raise SettingError(
             f"{question.count:,} settings make more than {MAX_ROWS:,} rows with these runs: use aggregate=True (sums, "
             "one row per setting) or batches=True (an iterator of frames)"
         )
-        raise SettingError(msg)
 
 
 def _parts_elsewhere(
@@ -280,11 +279,10 @@ def _parts_elsewhere(
         )
         raise SettingError(msg)
     if begins_as_sqlite(recorded):
-        msg = (
+        raise SettingError(
             f"client= has workers read a data set, and {recorded} is a store: leave client out, or export it first "
             f"({program()} store export {recorded} runs.parquet)"
         )
-        raise SettingError(msg)
     check_frames(question.policy)
     from tqdm.auto import tqdm
 

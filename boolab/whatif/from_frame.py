@@ -173,12 +173,11 @@ def check_columns(frame: pd.DataFrame) -> None:
         raise SettingError(msg)
     for name in ("run_id", "censored"):
         if name not in frame:
-            msg = (
+            raise SettingError(
                 f"the frame has no column {name!r}: pass runs, a frame made by bl.recording_df(runs), or "
                 "bl.steps_df(runs) joined with run_id, censored, stop_reason and success of bl.runs_df(runs); "
                 "bl.runs_from_table makes runs of a table with other columns"
             )
-            raise SettingError(msg)
         if frame[name].isna().any():
             msg = f"column {name!r} has no value in row {int(frame[name].isna().argmax())}: every row needs one"
             raise SettingError(msg)
@@ -192,12 +191,11 @@ def _check_rows(heads: pd.DataFrame, rows: Ints) -> None:
     wrong = np.flatnonzero((expected >= 0) & (expected != rows))
     if len(wrong):
         run = int(wrong[0])
-        msg = (
+        raise SettingError(
             f"run {heads['run_id'].iloc[run]!r} has {expected[run]:,} steps by the column n_steps, and {rows[run]:,} "
             f"row{'' if rows[run] == 1 else 's'} in the frame: expected a row for each step, as bl.recording_df(runs) "
             "makes it"
         )
-        raise SettingError(msg)
 
 
 def _column(frame: pd.DataFrame, name: str, missing: int, in_one: int = 1) -> Ints:
@@ -280,11 +278,10 @@ def _keys(frame: pd.DataFrame, detector: RepeatStreak) -> Ints:
             by_name = [key_hash(None if identity is None else (tool,)) for tool, identity in pairs]
             keeps_key = np.array([identity == its_own for identity in identities], dtype=bool)
             return np.where(keeps_key[codes], keys, np.array(by_name, dtype=np.int64)[codes]) if len(codes) else keys
-    msg = (
+    raise SettingError(
         f"the frame's calls are compared by {', '.join(sorted(frame_identities))}, not by "
         f"{', '.join(sorted(missing))}: make it with bl.recording_df(runs, identity=...), or use its identity"
     )
-    raise SettingError(msg)
 
 
 def _flat(lists: pd.Series[Any]) -> Ints:

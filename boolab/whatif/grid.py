@@ -285,11 +285,10 @@ def _checked(settings: Settings) -> Settings:
     if settings.count > MAX_SETTINGS:
         largest_axis = max(settings.axes, key=lambda axis: len(axis.values))
         name = f"{largest_axis.name}@{largest_axis.agent}" if largest_axis.agent else largest_axis.name
-        msg = (
+        raise SettingError(
             f"grid: {settings.count:,} settings are too many; expected at most {MAX_SETTINGS:,}: give fewer values of "
             f"{name}, which has {len(largest_axis.values):,}"
         )
-        raise SettingError(msg)
     if len(settings.axes) > MAX_AXES:
         raise SettingError(f"{len(settings.axes)} limits are too many at once; expected at most {MAX_AXES}")
     return settings

@@ -124,11 +124,10 @@ def question_of(
 def _check_own_limits(own_limits: str) -> None:
     """Raise `SettingError` unless `own_limits` is known."""
     if own_limits not in ("kept", "lifted"):
-        msg = (
+        raise SettingError(
             f"own_limits={own_limits!r} is not known; accepted: kept (the limits of the recording stay in force), "
             "lifted (they are gone)"
         )
-        raise SettingError(msg)
 
 
 def _check_grid(grid: object) -> None:

@@ -55,11 +55,10 @@ def rule_matrix(ledger: Ledger, rules: Sequence[Rule]) -> RuleMatrix:
     its caller gets, so each rule is evaluated over whole families.
     """
     if ledger.n_runs * len(rules) > MAX_CELLS:
-        msg = (
+        raise SettingError(
             f"{ledger.n_runs:,} runs under {len(rules):,} settings are too many at once: expected at most "
             f"{MAX_CELLS:,} pairs, so {MAX_CELLS // ledger.n_runs:,} settings"
         )
-        raise SettingError(msg)
     if ledger.kin() is not None:
         return _of_families(ledger, rules)
     positions = Places(ledger)

@@ -178,11 +178,10 @@ def together(frames: Iterable[pd.DataFrame], homes: Mapping[str, tuple[str, int]
         if complete:
             yield pd.concat(complete, ignore_index=True) if len(complete) > 1 else complete[0].reset_index(drop=True)
     if waiting:
-        msg = (
+        raise SettingError(
             f"the runs of the family of {next(iter(waiting))!r} are in several parts of the data, and no worker has "
             "all of them: leave client out"
         )
-        raise SettingError(msg)
 
 
 def take_ids(seen_ids: set[Any], ids: Iterable[Any], file: Path) -> None:

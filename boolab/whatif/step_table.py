@@ -401,11 +401,10 @@ def _elapsed(raw: Mapping[str, Ints], starts: Ints, lengths: Ints, new_run: Flag
 def check_scope(scope: str) -> None:
     """Raise `SettingError` unless `scope` is known."""
     if scope not in ("auto", "turn", "run"):
-        msg = (
+        raise SettingError(
             f"scope={scope!r} is not known; accepted: turn (counters start anew at each user message), run, auto (as "
             "the harness of each source counts)"
         )
-        raise SettingError(msg)
 
 
 def scopes_of(sources: Sequence[str | None], scope: Scope) -> list[str]:
@@ -424,10 +423,9 @@ def one_scope(sources: Sequence[str | None], scope: Scope) -> str:
         sources_by_scope[run_scope][source or "unknown"] = None
     if sources_by_scope["turn"] and sources_by_scope["run"]:
         turn, run = (", ".join(names) for names in sources_by_scope.values())
-        msg = (
+        raise SettingError(
             f"limits start anew in each turn in the harness of {turn}, and count through the run in that of {run}, so "
             'one answer for all of them would blend two meanings: expected by="source", one source at a time, or '
             'scope="turn" or scope="run" for all'
         )
-        raise SettingError(msg)
     return "run" if sources_by_scope["run"] else "turn" if sources_by_scope["turn"] or scope == "auto" else scope

@@ -185,10 +185,9 @@ def _hook_paths(events: dict[str, Any]) -> list[_KeyPath]:
         if hook_arguments(entry.get("command")) is not None
     ]
     if len(key_paths) > MAX_ENTRIES:
-        msg = (
+        raise ConfigFileError(
             f"has the hook {len(key_paths):,} times: expected it at most {MAX_ENTRIES} times; remove the others by hand"
         )
-        raise ConfigFileError(msg)
     return key_paths
 
 

@@ -26,7 +26,6 @@ from boolab.stats.compare_rules.judged import (
     judged_in,
     ledger_for,
     promise,
-    recorded_once,
     runs_at,
 )
 from boolab.stats.compare_rules.settings import Chooser, ReadyChooser, label_of, rule_of
@@ -34,7 +33,7 @@ from boolab.stats.finding import Finding, frame_of, pairs
 from boolab.stats.intervals import check_confidence
 from boolab.stats.units import cluster_notes, clusters_of, group_name, grouped, keys_of
 from boolab.whatif.grid import detectors_of
-from boolab.whatif.recordings import Recorded
+from boolab.whatif.recordings import Recorded, as_recorded
 from boolab.whatif.rule_matrix import Rule
 from boolab.whatif.step_table import Ints, Ledger
 
@@ -131,7 +130,7 @@ def crossval(
     candidates = candidates_of(choose)
     promised = keep if keep is not None or not isinstance(choose, ReadyChooser) else choose.keep
     keys = keys_of(by, _COLUMNS)
-    recorded = recorded_once(runs) if isinstance(choose, ReadyChooser) else in_memory(recorded_once(runs))
+    recorded = as_recorded(runs) if isinstance(choose, ReadyChooser) else in_memory(as_recorded(runs))
     ledger = ledger_for(recorded, candidates, keys=keys, scope=scope)
     judged_runs = judged_in(ledger, candidates, keys)
     choices, rules = Choices(recorded, judged_runs, choose), RuleIndex()
@@ -362,11 +361,10 @@ class Choices:
 def candidates_of(choose: object) -> tuple[Rule, ...]:
     """The rules that a chooser needs to be evaluated before it chooses; `SettingError` if it cannot be called."""
     if not callable(choose):
-        msg = (
+        raise SettingError(
             f"choose={choose!r}: expected a function that takes runs and returns a rule, such as "
             "bl.stats.smallest_cap(0.95)"
         )
-        raise SettingError(msg)
     return choose.candidates if isinstance(choose, ReadyChooser) else ()
 
 

@@ -23,12 +23,12 @@ from boolab.frames.data_set import of_set
 from boolab.frames.dtypes import FLAG, FLOAT, TEXT, axis_dtype, cells
 from boolab.frames.runs import distinct_runs
 from boolab.limits.table import LIMITS
-from boolab.stats.compare_rules.judged import FIGURES, Judged, Sums, data_notes, judged_of, recorded_once
+from boolab.stats.compare_rules.judged import FIGURES, Judged, Sums, data_notes, judged_of
 from boolab.stats.compare_rules.settings import Rules, RuleSettings, label_of, listed_settings
 from boolab.stats.finding import Finding, frame_of, pairs
 from boolab.stats.intervals import ClusterBootstrap, check_confidence, expanded, percentiles
 from boolab.stats.units import cluster_notes, group_name, grouped, keys_of
-from boolab.whatif.recordings import Recorded
+from boolab.whatif.recordings import Recorded, as_recorded
 from boolab.whatif.rule_matrix import Floats
 from boolab.whatif.step_table import Flags
 
@@ -147,7 +147,7 @@ def frontier(
     check_confidence(confidence)
     settings = listed_settings(rules)
     keys = keys_of(by, {*_COLUMNS, *settings.axes})
-    recorded = recorded_once(runs)
+    recorded = as_recorded(runs)
     recorded, repeats = distinct_runs(recorded) if isinstance(recorded, list) else (recorded, ())
     judged_runs = judged_of(recorded, settings.rules, keys=keys, scope=scope)
     parts = [(names, judged_runs.rows(part.index.to_numpy())) for names, part in grouped(judged_runs.units, keys)]

@@ -23,7 +23,7 @@ from boolab.stats.intervals import ClusterBootstrap, Estimate
 from boolab.stats.trade import TRADE, trade_of
 from boolab.stats.units import clusters_of, units_of_table
 from boolab.whatif.grid import detectors_of
-from boolab.whatif.recordings import Recorded, as_recorded, ledgers_of
+from boolab.whatif.recordings import Recorded, ledgers_of
 from boolab.whatif.rule_matrix import Floats, Rule, RuleMatrix, rule_matrix, run_costs
 from boolab.whatif.step_files import is_step_table, read_steps
 from boolab.whatif.step_table import LABEL, Ints, Ledger, check_scope
@@ -83,11 +83,6 @@ class Judged:
         return Judged(
             (None,), self.units, RuleMatrix(*picked), self.success, self.steps, self.peak, self.cost, self.success_by
         )
-
-
-def recorded_once(recorded: Recorded) -> Recorded:
-    """What can be read several times: a frame, a table of steps or a store as it is, all else as runs."""
-    return as_recorded(recorded)
 
 
 def judged_of(recorded: Recorded, rules: Sequence[Rule], *, keys: Sequence[str] = (), scope: Scope = "auto") -> Judged:

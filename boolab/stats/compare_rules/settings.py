@@ -16,11 +16,11 @@ from boolab.io.checks import repr_of
 from boolab.limits.catalog import max_steps
 from boolab.limits.function_rule import AnyRule, as_rules, is_function
 from boolab.limits.stop import StopRule
-from boolab.stats.compare_rules.judged import Judged, judged_of, recorded_once
+from boolab.stats.compare_rules.judged import Judged, judged_of
 from boolab.stats.finding import pairs
 from boolab.stats.intervals import check_confidence
 from boolab.whatif.grid import settings_of
-from boolab.whatif.recordings import Recorded
+from boolab.whatif.recordings import Recorded, as_recorded
 from boolab.whatif.rule_matrix import Rule
 
 Rules: TypeAlias = (
@@ -72,11 +72,10 @@ def rule_of(choice: object) -> Rule:
         return choice
     if isinstance(choice, Mapping):
         return listed_settings({name: [value] for name, value in choice.items()}, "choose").rules[0]
-    msg = (
+    raise SettingError(
         f"choose returned {choice!r}: expected a stop rule such as bl.max_steps(20), a setting such as "
         "{'max_steps': 20}, or None for no limit"
     )
-    raise SettingError(msg)
 
 
 def label_of(rule: Rule) -> str:
@@ -147,7 +146,7 @@ class ReadyChooser:
 
     def __call__(self, runs: Recorded, scope: Scope = "auto") -> Rule:
         """The choice by these runs."""
-        return self.pick(judged_of(recorded_once(runs), self.candidates, scope=scope))
+        return self.pick(judged_of(as_recorded(runs), self.candidates, scope=scope))
 
 
 def smallest_cap(keep: float = 0.95) -> ReadyChooser:

@@ -425,17 +425,15 @@ def check_policy(policy: Policy, grid: Grid) -> None:
         raise SettingError(msg)
     settings = settings_of({name: [*values, None] for name, values in grid.items()}, policy)
     if not settings.ordered:
-        msg = (
+        raise SettingError(
             f"policy {policy.name}: its cap grows unless {policy.continues.unless}, so a larger cap may stop a run "
             "earlier, and no value can be tested before the next: compare its values with counterfactual(grid=...)"
         )
-        raise SettingError(msg)
     if not settings.silent:
-        msg = (
+        raise SettingError(
             f"policy {policy.name}: it sends the model messages or changes its request before it stops, so a recording "
             "does not show what its limits would keep: expected a policy that the model does not notice, or none"
         )
-        raise SettingError(msg)
 
 
 def measure_of(parts: Iterable[Ledger], objective: MeasureName) -> str:

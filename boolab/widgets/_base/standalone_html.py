@@ -7,7 +7,7 @@ import gzip
 import hashlib
 import html
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from itertools import chain
@@ -141,11 +141,7 @@ def page(
         text_of("_base/traits.js"),
         text_of("_base/page.js"),
     ])  # fmt: skip
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    policy = (
-        f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src data:; "
-        "base-uri 'none'; form-action 'none'"
-    )
+    policy = content_policy([script_digest(script)])
     image = f'<img alt="" src="data:image/png;base64,{base64.b64encode(picture).decode()}">' if picture else ""
     return f"""<!doctype html>
 <html lang="en">
@@ -165,6 +161,20 @@ def page(
 </body>
 </html>
 """
+
+
+def script_digest(script: str) -> str:
+    """A script as a content security policy names it."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"
+
+
+def content_policy(digests: Iterable[str]) -> str:
+    """What a page may do: run its own scripts, by their digests; nothing from elsewhere, no form."""
+    scripts = " ".join(f"'{digest}'" for digest in digests)
+    return (
+        f"default-src 'none'; script-src {scripts}; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
+        "form-action 'none'"
+    )
 
 
 def writable(text: str) -> str:

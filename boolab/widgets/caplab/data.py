@@ -85,10 +85,9 @@ class CapTables:
             raise SettingError(f"agent={setting.agent!r}: no run is of this agent: {agent_names}")
         if setting.agent == ALL_AGENTS and self.roots:
             names = ", ".join(map(repr, self.groups))
-            msg = (
+            raise SettingError(
                 f"agent={ALL_AGENTS!r}: subagents have limits of their own, so that one agent has to be chosen: {names}"
             )
-            raise SettingError(msg)
         check_scope(setting.scope)
         return self._asked(_kept(self._tables, _where(setting), MAX_TABLES, lambda: self._counted(setting)), setting)
 

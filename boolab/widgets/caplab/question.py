@@ -42,18 +42,16 @@ class Question:
         if self.objective not in OBJECTIVES:
             raise SettingError(f"objective={self.objective!r}: expected one of {', '.join(OBJECTIVES)}")
         if self.success not in (None, "label", "ended"):
-            msg = (
+            raise SettingError(
                 f"success={self.success!r}: expected 'label', 'ended' (the proxy), or None (labels where there are any)"
             )
-            raise SettingError(msg)
         settings = settings_of({name: [2, None] for name in AGENT_LIMITS}, self.policy)
         if not settings.plain:
-            msg = (
+            raise SettingError(
                 f"policy {get_policy(self.policy or '').name}: it sends messages to the model, or evaluates limits at "
                 "the response, so that sums are not enough: expected a policy that evaluates limits only after steps, "
                 "or None. bl.counterfactual(runs, policy=...) gives a row for each run"
             )
-            raise SettingError(msg)
 
 
 class RunGroup(NamedTuple):

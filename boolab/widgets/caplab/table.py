@@ -170,10 +170,9 @@ class CapTable:
                 if isinstance(value, int | float)
                 else options[:2]
             )
-            msg = (
+            raise SettingError(
                 f"{name}={value!r} is not on its slider: expected such as {', '.join(map(str, sorted(near)))}, or None"
             )
-            raise SettingError(msg)
         return values.index(value)
 
     def _stops(self, limits: Limits) -> _RunStops:

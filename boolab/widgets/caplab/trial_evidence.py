@@ -44,10 +44,9 @@ class TrialEvidence:
             reason = f"it has {len(tried_ids):,} of the {count(len(roots), 'run')} of this lab"
             if strange:
                 reason = f"{count(strange, 'run')} of it {'is' if strange == 1 else 'are'} not in this lab"
-            msg = (
+            raise SettingError(
                 f"trial: it is a trial of other runs: {reason}; expected a trial of the runs of CapLab, or of one agent"
             )
-            raise SettingError(msg)
         self.groups = [*group_names, ALL_AGENTS] if group_names and len(groups) == 1 else group_names
         """The agents of settings whose runs are those of the trial; empty if it is of several with subagents."""
         self._rows = self.result.table

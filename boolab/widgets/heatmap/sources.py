@@ -123,11 +123,10 @@ def _check(square: Square, x: str, y: str, seen: Sequence[pd.DataFrame]) -> None
             mine = found[at][name] if at in found else 0
             if name in row and not pd.isna(row[name]) and row[name] != mine:
                 where = " and ".join(setting(axis, row[axis]) for axis in (x, y))
-                msg = (
+                raise SettingError(
                     f"runs: at {where} they give {name} {int(mine):,}, the table has {int(row[name]):,}: expected the "
                     "runs that the table was made of, and the scope=, policy= and identity= that it was made with"
                 )
-                raise SettingError(msg)
 
 
 def _reduced(rows: pd.DataFrame, square: Square, x: str, y: str) -> pd.DataFrame:
@@ -165,19 +164,17 @@ def source_of_sweep(runs: Sequence[Run]) -> Source:
         )
         raise SettingError(msg)
     if len(axes) <= 1:
-        msg = (
+        raise SettingError(
             f"table: these {len(runs):,} runs were made under {', '.join(axes) or 'no settings'}: expected the runs of "
             "a sweep of two settings or more, such as grid={'max_steps': [...], 'tool_budget': [...]}"
         )
-        raise SettingError(msg)
     for name in names:
         kinds = list(dict.fromkeys(run.settings.get(name) for run in runs))
         if name not in axes and len(kinds) > 1:
-            msg = (
+            raise SettingError(
                 f"table: the runs differ in {name} ({', '.join(map(str, kinds[:4]))}): choose those of one, as in "
                 f"[run for run in runs if run.settings[{name!r}] == {kinds[0]!r}]"
             )
-            raise SettingError(msg)
     labelled = any(run.success is not None for run in runs)
     cells: dict[tuple[Any, ...], list[Run]] = {}
     for run in runs:
