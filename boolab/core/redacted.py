@@ -34,19 +34,12 @@ _PLACEHOLDER: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class RedactedArguments:
-    """What is known of arguments behind a placeholder. They are equal if they are the same with their keys sorted.
+    """What is known of arguments behind a placeholder. They are equal if they are the same with their keys sorted."""
 
-    Attributes:
-        canonical: The number of the first arguments that are the same with the keys sorted.
-        ordered: The number of the first that are the same with the keys in their order.
-        sent: The number of the text as sent.
-        chars: How many characters the text has.
-    """
-
-    canonical: int
-    ordered: int = field(compare=False)
-    sent: int = field(compare=False)
-    chars: int = field(compare=False)
+    canonical: int  # the number of the first arguments that are the same with the keys sorted
+    ordered: int = field(compare=False)  # the number of the first that are the same with the keys in their order
+    sent: int = field(compare=False)  # the number of the text as sent
+    chars: int = field(compare=False)  # how many characters the text has
 
     def normalised(self, *, sort: bool) -> str:
         """What stands for the arguments as compact JSON, with the keys sorted or in their order."""

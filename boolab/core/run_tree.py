@@ -114,19 +114,13 @@ class Missing(NamedTuple):
 
 
 class Kin(NamedTuple):
-    """Who among some runs started whom.
+    """Who among some runs started whom."""
 
-    Attributes:
-        parent: For each run the row of the one that started it, or -1.
-        step: For each run the number of its parent's step that did; 0 where it has no parent, or the step is not known.
-        calls: Each call of a run that started another one of these, a branch's shared ones included.
-        missing: Each that started a run that is not among them.
-    """
-
-    parent: list[int]
+    parent: list[int]  # for each run the row of the one that started it, or -1
+    # for each run the number of its parent's step that did; 0 where it has no parent, or the step is not known
     step: list[int]
-    calls: list[Call]
-    missing: list[Missing]
+    calls: list[Call]  # each call of a run that started another one of these, a branch's shared ones included
+    missing: list[Missing]  # each that started a run that is not among them
 
 
 def kin_of(run_ids: Sequence[str], parent_ids: Sequence[str | None], starts: Mapping[int, Sequence[Start]]) -> Kin:

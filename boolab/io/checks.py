@@ -13,6 +13,7 @@ MAX_COUNT = 2**63 - 1
 """The largest threshold: counters, frames and stores hold integers of 64 bits."""
 MAX_DIGITS = 4300
 """Python reads and writes no integer with more digits: its time grows with their square."""
+_MAX_CHARS = 80  # of a value in an error
 
 
 def is_whole(n: object) -> TypeGuard[int]:
@@ -30,11 +31,11 @@ def whole(n: object, name: str, minimum: int) -> int:
     return int(n)
 
 
-def check_count(n: object, name: str, smallest: int = 0) -> None:
-    """Raise `SettingError` unless an option is None or an integer from `smallest` to `MAX_COUNT`."""
-    if n is None or (is_whole(n) and smallest <= n <= MAX_COUNT):
+def check_count(n: object, name: str) -> None:
+    """Raise `SettingError` unless an option is None or an integer from 0 to `MAX_COUNT`."""
+    if n is None or (is_whole(n) and 0 <= n <= MAX_COUNT):
         return
-    raise SettingError(f"{name}={repr_of(n)}: expected an integer from {smallest} to {MAX_COUNT:,}, or None")
+    raise SettingError(f"{name}={repr_of(n)}: expected an integer from 0 to {MAX_COUNT:,}, or None")
 
 
 def is_amount(n: object) -> TypeGuard[int | float]:
@@ -42,13 +43,13 @@ def is_amount(n: object) -> TypeGuard[int | float]:
     return not isinstance(n, bool) and isinstance(n, int | float | Real) and bool(0 <= n <= MAX_COUNT)  # type: ignore[operator]
 
 
-def repr_of(value: object, max_chars: int = 80) -> str:
+def repr_of(value: object) -> str:
     """A user's value in an error, as Python writes it; a number that is too long to be written as its size."""
     try:
         text = str(value) if is_whole(value) else repr(value)
     except ValueError:  # Python writes only so many digits
         return f"a number of more than {MAX_DIGITS:,} digits"
-    return text if len(text) <= max_chars else f"{text[: max_chars - 1]}…"
+    return text if len(text) <= _MAX_CHARS else f"{text[: _MAX_CHARS - 1]}…"
 
 
 def too_large(name: str, maximum: int) -> SettingError:

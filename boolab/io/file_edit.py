@@ -44,21 +44,13 @@ _WRITE_BITS: Final = 0o222
 
 
 class UserFile(NamedTuple):
-    """A file of the user, as it was read.
+    """A file of the user, as it was read."""
 
-    Attributes:
-        path: The path, as the user named it.
-        absolute: The path from the root on.
-        target: The file itself, without links on the way.
-        data: Its content; None if there is no file.
-        is_link: Whether the path leads to another file by a link.
-    """
-
-    path: Path
-    absolute: Path
-    target: Path
-    data: bytes | None
-    is_link: bool
+    path: Path  # the path, as the user named it
+    absolute: Path  # the path from the root on
+    target: Path  # the file itself, without links on the way
+    data: bytes | None  # its content; None if there is no file
+    is_link: bool  # whether the path leads to another file by a link
 
     @property
     def title(self) -> str:

@@ -92,17 +92,11 @@ def filled(text: str) -> str:
 
 
 class JsonText(NamedTuple):
-    """A text as it was read, for several edits: each gives another text.
-
-    Attributes:
-        text: The text.
-        root: Its value, with the places of all its parts.
-        comments: The places of its comments.
-    """
+    """A text as it was read, for several edits: each gives another text."""
 
     text: str
-    root: _Node
-    comments: list[tuple[int, int]]
+    root: _Node  # its value, with the places of all its parts
+    comments: list[tuple[int, int]]  # the places of its comments
 
     @classmethod
     def read(cls, text: str) -> JsonText:
@@ -124,7 +118,7 @@ class JsonText(NamedTuple):
             if member is None:
                 return False
             node = member.node
-        return self._is_commented(node)
+        return any(node.start < start < node.end for start, _ in self.comments)
 
     def with_value(self, path: Sequence[Step], value: object) -> JsonText:
         """Set a value; see `with_json`."""
@@ -161,9 +155,6 @@ class JsonText(NamedTuple):
             node, above = member.node, node
         parts = [] if member is None else _remove_member(self, above, member)
         return self._edited(parts, above, _edit_value(self.root.value, path, _DELETED))
-
-    def _is_commented(self, node: _Node) -> bool:
-        return any(node.start < start < node.end for start, _ in self.comments)
 
     def _edited(self, parts: Sequence[Replacement], node: _Node, expected: object) -> JsonText:
         result = edited(self.text, parts, JsonText.read, lambda new: is_same(new.root.value, expected))

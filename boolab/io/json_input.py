@@ -52,19 +52,12 @@ Warn: TypeAlias = Callable[[str], object]
 
 
 class Inconsistency(NamedTuple):
-    """A figure that a log states about itself and that was not read, or what no correct reading of a log gives.
+    """A figure that a log states about itself and that was not read, or what no correct reading of a log gives."""
 
-    Attributes:
-        run_id: The run; empty if it is about the whole file.
-        what: A sentence with both numbers.
-        stated: What the log states, in the figure's own unit; None if it states no figure.
-        read: What was read.
-    """
-
-    run_id: str
-    what: str
-    stated: int | None = None
-    read: int | None = None
+    run_id: str  # the run; empty if it is about the whole file
+    what: str  # a sentence with both numbers
+    stated: int | None = None  # what the log states, in the figure's own unit; None if it states no figure
+    read: int | None = None  # what was read
 
     def __str__(self) -> str:
         return f"run {self.run_id}: {self.what}" if self.run_id else self.what

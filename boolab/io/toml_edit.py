@@ -41,23 +41,14 @@ _MISSING: Final = object()
 
 @dataclass(slots=True)
 class _Table:
-    """A table in braces, one that a header opens, or the top of the text.
+    """A table in braces, one that a header opens, or the top of the text."""
 
-    Attributes:
-        path: Its keys from the top; None below a list, where keys alone lead nowhere.
-        start: Where its header or its brace begins.
-        end: The end of its header, or the place of its closing brace.
-        header: The keys of its header.
-        inline: Whether it is in braces.
-        entries: Its entries; those of tables in braces below it are theirs.
-    """
-
-    path: Keys | None
-    start: int
-    end: int
-    header: Keys = ()
-    inline: bool = False
-    entries: list[_KeyValue] = field(default_factory=list)
+    path: Keys | None  # its keys from the top; None below a list, where keys alone lead nowhere
+    start: int  # where its header or its brace begins
+    end: int  # the end of its header, or the place of its closing brace
+    header: Keys = ()  # the keys of its header
+    inline: bool = False  # whether it is in braces
+    entries: list[_KeyValue] = field(default_factory=list)  # its entries; those of tables in braces below it are theirs
 
 
 class _KeyValue(NamedTuple):
@@ -88,7 +79,7 @@ def with_toml(text: str, keys: Sequence[str], value: object) -> str:
     old: Any = document.data
     for n, key in enumerate(path):
         if not isinstance(old, dict):
-            kind = "a list" if isinstance(old, list) else _shorten(old)
+            kind = "a list" if isinstance(old, list) else repr(old)[:40]
             _refuse(document, path[:n], f"{'.'.join(path[:n])} is {kind}; expected a table")
         old = old.get(key, _MISSING)
         if old is _MISSING:
@@ -306,10 +297,6 @@ def _edit_data(data: dict[str, Any], path: Keys, value: object) -> dict[str, Any
     inner = data.get(path[0])
     new_value = value if len(path) == 1 else _edit_data(inner if isinstance(inner, dict) else {}, path[1:], value)
     return data | {path[0]: new_value}
-
-
-def _shorten(value: object) -> str:
-    return repr(value)[:40]
 
 
 def _refuse(document: _Document, path: Keys, problem: str) -> NoReturn:

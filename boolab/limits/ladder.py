@@ -170,32 +170,16 @@ class Watch:
 
 
 class Reached(NamedTuple):
-    """The level of its ladder at which a guard stands.
+    """The level of its ladder at which a guard stands."""
 
-    Attributes:
-        threshold: The count at which the level begins.
-        action: What happens there.
-        value: The detector's count.
-        nudges: Whether the model gets a message now: the guard has just reached a level that nudges.
-    """
-
-    threshold: int
-    action: Action
-    value: int
-    nudges: bool
+    threshold: int  # the count at which the level begins
+    action: Action  # what happens there
+    value: int  # the detector's count
+    nudges: bool  # whether the model gets a message now: the guard has just reached a level that nudges
 
 
 class LadderState:
-    """The counters of a turn and the levels of its guards, at one place of the turn.
-
-    `per_turn`: whether everything starts anew with each turn; if not, turns count as one.
-
-    Attributes:
-        counters: The counters by name.
-        turn: The number of the turn, from 1.
-        opened_ms: When the turn began, in ms from the start of the run; None where a log does not record it.
-        messages: The messages of the policy before the next step: the kind of event, and the text.
-    """
+    """The counters of a turn, or of all of them if not `per_turn`, and the levels of its guards, at one place."""
 
     __slots__ = (
         "_at_boundary",
@@ -223,13 +207,13 @@ class LadderState:
         self._at_call = [(guard, guard.watch.name) for guard in at_call]
         self._at_boundary = [(guard, guard.watch.name) for guard in at_boundary]
         self._per_turn = per_turn
-        self.messages: list[tuple[str, str]] = []
+        self.messages: list[tuple[str, str]] = []  # those of the policy before the next step: kind of event, text
         self.open_turn(1, 0)
 
     def open_turn(self, number: int, start_ms: int | None) -> None:
         """Count from zero from `start_ms` on, which is None if it is not known."""
         self.turn = number
-        self.opened_ms = start_ms
+        self.opened_ms = start_ms  # in ms from the start of the run; None where a log does not record it
         self.counters = Progress()
         for detector in self._detectors:
             self.counters[detector.name] = 0

@@ -14,36 +14,22 @@ from boolab.core.types import MICRO
 
 
 class Limit(NamedTuple):
-    """A limit, such as a step cap.
+    """A limit, such as a step cap."""
 
-    Attributes:
-        name: What grids, columns, agents and rules call it.
-        counter: The counter that its rule reads.
-        reason: The stop reason of a run that it stops.
-        label: Its name in sentences, tables and plots.
-        unit: What its values count, in the plural.
-        meaning: When it stops a run: the end of a sentence that begins with "It stops".
-        min_value: The smallest value that is accepted.
-        per_unit: How many of the counter's units one of its own is: the counter `cost` is in micro-dollars, `elapsed`
-            in milliseconds.
-        fractions: Whether its values may be fractions.
-        value_format: How a sentence writes a value.
-        field: The field of an agent that sets it ("" for none).
-        budget: The field of a policy's `Budgets` that sets it ("" for none).
-    """
-
-    name: str
-    counter: str
-    reason: str
-    label: str
-    unit: str
-    meaning: str
-    min_value: int = 0
+    name: str  # what grids, columns, agents and rules call it
+    counter: str  # the counter that its rule reads
+    reason: str  # the stop reason of a run that it stops
+    label: str  # its name in sentences, tables and plots
+    unit: str  # what its values count, in the plural
+    meaning: str  # when it stops a run: the end of a sentence that begins with "It stops"
+    min_value: int = 0  # the smallest value that is accepted
+    # how many of the counter's units one of its own is: the counter `cost` is in micro-dollars, `elapsed` in
+    # milliseconds
     per_unit: int = 1
-    fractions: bool = False
-    value_format: str = "{:,}"
-    field: str = ""
-    budget: str = ""
+    fractions: bool = False  # whether its values may be fractions
+    value_format: str = "{:,}"  # how a sentence writes a value
+    field: str = ""  # the field of an agent that sets it ("" for none)
+    budget: str = ""  # the field of a policy's `Budgets` that sets it ("" for none)
 
     @property
     def option(self) -> str:
@@ -119,21 +105,13 @@ MeasureColumn: TypeAlias = Literal["steps", "tool_calls", "tokens", "cost_usd"]
 
 
 class Measure(NamedTuple):
-    """Something that a run uses, and that a limit can save.
+    """Something that a run uses, and that a limit can save."""
 
-    Attributes:
-        name: The counter.
-        column: Its column in frames of runs and settings; `cost_usd` is in dollars.
-        singular: One of it, in words.
-        plural: Several, in words.
-        label: Its name where an amount is named without its unit.
-    """
-
-    name: MeasureName
-    column: MeasureColumn
-    singular: str
-    plural: str
-    label: str
+    name: MeasureName  # the counter
+    column: MeasureColumn  # its column in frames of runs and settings; `cost_usd` is in dollars
+    singular: str  # one of it, in words
+    plural: str  # several, in words
+    label: str  # its name where an amount is named without its unit
 
 
 MEASURES: Final[Mapping[str, Measure]] = MappingProxyType(

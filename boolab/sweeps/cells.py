@@ -152,7 +152,11 @@ class Plan:
             "models": [name for name in self._names if name is not None],
             "grid": {axis: list(distinct.values()) for axis, distinct in grid.items()},
             "repeats": self._repeats,
-            "tools": {agent.name: names for agent, _ in self._variants if (names := _tool_names(agent))},
+            "tools": {
+                agent.name: [str(getattr(tool, "name", tool)) for tool in agent.tools]
+                for agent, _ in self._variants
+                if agent.tools
+            },
         }
 
 
@@ -174,10 +178,6 @@ class Identities:
         if entry is None or entry[0] is not value:
             entry = self._known[id(value)] = (value, fingerprint(value))
         return entry[1]
-
-
-def _tool_names(agent: Agent) -> list[str]:
-    return [str(getattr(tool, "name", tool)) for tool in agent.tools]
 
 
 def _agents(agents: Agents) -> list[Agent]:

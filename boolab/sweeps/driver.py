@@ -184,20 +184,13 @@ def check_concurrency(concurrency: object) -> None:
 
 
 class Work(NamedTuple):
-    """What a driver works through.
+    """What a driver works through."""
 
-    Attributes:
-        job: What all cells share.
-        names: The key of each cell in order, and the id of its run.
-        about: The facts of the sweep, as JSON values.
-        unfinished: The tasks, from which of the cells are finished (None: none of them) and the store that has their
-            runs. It is iterated as workers become free. Where it gives None, the next one may not start before another
-            has ended.
-    """
-
-    job: Job
-    names: CellNames
-    about: Mapping[str, Any]
+    job: Job  # what all cells share
+    names: CellNames  # the key of each cell in order, and the id of its run
+    about: Mapping[str, Any]  # the facts of the sweep, as JSON values
+    # the tasks, from which of the cells are finished (None: none of them) and the store that has their runs. It is
+    # iterated as workers become free. Where it gives None, the next one may not start before another has ended
     unfinished: Callable[[Sequence[int] | None, Store | None], Iterator[Task | None]]
 
 

@@ -196,15 +196,11 @@ def _rows(done_run: Done) -> Sequence[RunRecord]:
 
 def make_lost_run(job: Job, entry: PlannedCell, error: Exception, *, dispatched: bool = False) -> Run:
     """The record of a cell that could not be run: it ends with that error, before any step that is known."""
-    turn = replace(job, score=_no_score).turn(entry.cell, entry.run_id)
+    turn = replace(job, score=lambda _run: None).turn(entry.cell, entry.run_id)
     if dispatched and job.records_start:
         turn.record.fault(NOT_RETURNED, SENT_FAULT)
     run = close(turn, turn.fail(error))
     return replace(run, duration_ms=None, success=None)
-
-
-def _no_score(_run: Run) -> None:
-    return None
 
 
 Received: TypeAlias = "Callable[[int, Run | Sequence[RunRecord], CellResult], None]"

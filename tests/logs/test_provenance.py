@@ -8,7 +8,6 @@ import pytest
 
 import boolab as bl
 from boolab.core.run import Run
-from boolab.core.version import boolab_version
 from tests.support.helpers import play, steps
 
 PLACES = {
@@ -50,7 +49,7 @@ def test_a_swept_effort_is_that_of_its_runs() -> None:
 
 
 def test_own_runs_have_the_version_of_boolab() -> None:
-    assert bl.runs_df(play(steps("A B")))["harness_version"].tolist() == [boolab_version()]
+    assert bl.runs_df(play(steps("A B")))["harness_version"].tolist() == [bl.__version__]
 
 
 @pytest.mark.parametrize("name", ["runs.jsonl", "runs.parquet", "runs.db"])

@@ -34,15 +34,10 @@ _FOLDER: Final = 0o40000
 
 
 class TreeEntry(NamedTuple):
-    """What a tree holds under a name.
+    """What a tree holds under a name."""
 
-    Attributes:
-        mode: Its mode, as git has it.
-        oid: The name of the object.
-    """
-
-    mode: int
-    oid: bytes
+    mode: int  # its mode, as git has it
+    oid: bytes  # the name of the object
 
 
 class ObjectWriter:

@@ -35,21 +35,13 @@ _HEAD: Final = "ref: refs/heads/none\n"
 
 
 class Repository(NamedTuple):
-    """A repository.
+    """A repository."""
 
-    Attributes:
-        top: The top of the working tree.
-        git_dir: The git directory of this working tree: HEAD and the index are in it.
-        common: That of the repository: objects and refs are in it. For a linked worktree it is another one.
-        object_format: How objects are named: "sha1" or "sha256".
-        excludes_file: The file of patterns that its settings name for what is ignored; "" for none.
-    """
-
-    top: Path
-    git_dir: Path
-    common: Path
-    object_format: str
-    excludes_file: str
+    top: Path  # the top of the working tree
+    git_dir: Path  # the git directory of this working tree: HEAD and the index are in it
+    common: Path  # that of the repository: objects and refs are in it. For a linked worktree it is another one
+    object_format: str  # how objects are named: "sha1" or "sha256"
+    excludes_file: str  # the file of patterns that its settings name for what is ignored; "" for none
 
     @property
     def name(self) -> str:

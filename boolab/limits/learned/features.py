@@ -60,21 +60,13 @@ BOOLAB: Final = "own"
 
 
 class Feature(NamedTuple):
-    """A number that is known after each step.
+    """A number that is known after each step."""
 
-    Attributes:
-        name: Its name in tables and in a rule's file.
-        family: The name of the fold that it is read from: a key of `FAMILIES`.
-        read: Its value, from the state of the family; None where it is not known.
-        meaning: What it is, in words.
-        source: The harness that has a limit on it, in its own words; `OWN` if none is known.
-    """
-
-    name: str
-    family: str
-    read: _Read
-    meaning: str
-    source: str
+    name: str  # its name in tables and in a rule's file
+    family: str  # the name of the fold that it is read from: a key of `FAMILIES`
+    read: _Read  # its value, from the state of the family; None where it is not known
+    meaning: str  # what it is, in words
+    source: str  # the harness that has a limit on it, in its own words; `OWN` if none is known
 
 
 class _Pace:

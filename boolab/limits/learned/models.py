@@ -46,20 +46,14 @@ class LinearModel:
     """A weighted sum of features: what a logistic regression gives.
 
     A value that is not known counts as its mean in the fit, so it moves the score neither way.
-
-    Attributes:
-        features: The names of the features.
-        weights: The log-odds that one unit of each feature adds.
-        intercept: The log-odds where all features are 0.
-        unknown: What takes the place of a value that is not known.
     """
 
     kind: ClassVar[str] = "logistic"
 
-    features: tuple[str, ...]
-    weights: tuple[float, ...]
-    intercept: float
-    unknown: tuple[float, ...]
+    features: tuple[str, ...]  # the names of the features
+    weights: tuple[float, ...]  # the log-odds that one unit of each feature adds
+    intercept: float  # the log-odds where all features are 0
+    unknown: tuple[float, ...]  # what takes the place of a value that is not known
 
     def log_odds(self, values: Values) -> float:
         """The log-odds of failure."""
@@ -76,21 +70,14 @@ Tree: TypeAlias = "float | tuple[int, float, Tree, Tree]"
 
 @dataclass(frozen=True, slots=True)
 class TreeModel:
-    """A sum of small decision trees: what gradient boosting gives.
-
-    Attributes:
-        features: The names of the features.
-        trees: The trees.
-        intercept: What the trees add to.
-        unknown: What takes the place of a value that is not known: its mean in the fit.
-    """
+    """A sum of small decision trees: what gradient boosting gives."""
 
     kind: ClassVar[str] = "trees"
 
-    features: tuple[str, ...]
-    trees: tuple[Tree, ...]
-    intercept: float
-    unknown: tuple[float, ...]
+    features: tuple[str, ...]  # the names of the features
+    trees: tuple[Tree, ...]  # the trees
+    intercept: float  # what the trees add to
+    unknown: tuple[float, ...]  # what takes the place of a value that is not known: its mean in the fit
 
     def log_odds(self, values: Values) -> float:
         """The log-odds of failure."""

@@ -244,17 +244,11 @@ def deliver(turn: Turn) -> None:
 
 @dataclass(frozen=True, slots=True)
 class CallVerdict:
-    """What becomes of a response.
+    """What becomes of a response."""
 
-    Attributes:
-        places: The calls to execute, by their places; None for all.
-        stop: The stop that follows the step; None to continue.
-        drops: Whether the response is dropped whole: it has been paid for, and nothing of it counts.
-    """
-
-    places: Sequence[int] | None
-    stop: Stop | None = None
-    drops: bool = False
+    places: Sequence[int] | None  # the calls to execute, by their places; None for all
+    stop: Stop | None = None  # the stop that follows the step; None to continue
+    drops: bool = False  # whether the response is dropped whole: it has been paid for, and nothing of it counts
 
 
 EXECUTE_ALL: Final = CallVerdict(None)

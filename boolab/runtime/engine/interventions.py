@@ -20,23 +20,17 @@ REMINDER: Final = (
 
 
 class ShadowWatch:
-    """Rules that are watched and stop nothing.
-
-    Attributes:
-        rules: The rules.
-        noted: The names of those that are on record as true.
-        true: The names of those that were true at the latest boundary.
-    """
+    """Rules that are watched and stop nothing."""
 
     __slots__ = ("_state", "_thresholds", "noted", "rules", "true")
 
     def __init__(self, rules: Sequence[StopRule]) -> None:
         self.rules = rules
-        self.true: tuple[str, ...] = ()
+        self.true: tuple[str, ...] = ()  # the names of those that were true at the latest boundary
         leaves = chain.from_iterable(rule.leaves() for rule in rules)
         self._thresholds = tuple((index, leaf.counter, leaf.threshold) for index, leaf in enumerate(leaves))
         self._state: list[int] = []
-        self.noted: set[str] = set()
+        self.noted: set[str] = set()  # the names of those that are on record as true
 
     def evaluate(self, counters: Progress, note: NoteEvent) -> None:
         """Evaluate the rules at a boundary. The first time that one is true is noted."""

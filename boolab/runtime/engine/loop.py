@@ -11,12 +11,13 @@ import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import replace
+from functools import cache
+from importlib.metadata import version
 from typing import Any, Final, Literal, TypeAlias
 
 from boolab.core.events import stop_event
 from boolab.core.run import Run, WrapUp
 from boolab.core.types import Response, Step, Stop
-from boolab.core.version import boolab_version
 from boolab.errors import ModelError, SettingError, describe
 from boolab.runtime.engine.decide import (
     EXECUTE_ALL,
@@ -276,10 +277,16 @@ def run_of(turn: Turn, stop: Stop) -> Run:
         synthesis=record.synthesis,
         events=tuple(record.events),
         error=record.error,
-        harness_version=boolab_version(),
+        harness_version=_version(),
         subagents=(*record.earlier_subagents, *subagents),
         continuation=options if stop.reason in ("paused", "step_cap") else None,
     )
+
+
+@cache
+def _version() -> str:
+    """The version of boolab that is installed."""
+    return version("boolab")
 
 
 def as_success(value: object) -> bool | None:

@@ -33,25 +33,17 @@ def from_user(text: str) -> Message:
 
 
 class TurnHistory:
-    """The messages of a turn.
-
-    Attributes:
-        steps: The steps on record.
-        inputs: What came in between them.
-        compactions: What was summarised, or tried to.
-        messages: All messages.
-        sent: What is sent to the model: all messages, or what a compaction left of them.
-        next_message: The place of the message to come.
-    """
+    """The messages of a turn."""
 
     def __init__(self, prompt: tuple[Message, ...]) -> None:
         self.prompt = prompt
-        self.steps: list[Step] = []
-        self.inputs: list[Input] = []
-        self.compactions: list[Compacted] = []
-        self.messages = History(prompt, self.steps, self.inputs, NOT_EXECUTED)
+        self.steps: list[Step] = []  # the steps on record
+        self.inputs: list[Input] = []  # what came in between them
+        self.compactions: list[Compacted] = []  # what was summarised, or tried to
+        self.messages = History(prompt, self.steps, self.inputs, NOT_EXECUTED)  # all messages
+        # what is sent to the model: all messages, or what a compaction left of them
         self.sent: Sequence[Message] = self.messages
-        self.next_message = len(prompt)
+        self.next_message = len(prompt)  # the place of the message to come
 
     def add(self, step: Step, answered: bool) -> None:
         """Put a step on record; `answered`: whether one of its calls has a result."""
@@ -100,40 +92,24 @@ class TurnHistory:
 
 @dataclass(slots=True, eq=False)
 class TurnRecord:
-    """What a turn has recorded besides its history.
-
-    Attributes:
-        run_id: The id of the run.
-        parent_run_id: That of the run that started it.
-        started_at: When it began; None under a virtual clock.
-        on_event: Called with each event.
-        events: The exceptional events.
-        pending: Those of the step under way.
-        error: What ended the turn, if that was an error.
-        wrap_up: The summary after a limit.
-        earlier_wrap_ups: Those of limits after which the turn was resumed.
-        sentinel: The visible end after a limit.
-        synthesis: The text that ended the turn in place of the model's.
-        task: The task's name, where a log has another one than the prompt.
-        earlier_subagents: The runs that an earlier run of the same turn started.
-    """
+    """What a turn has recorded besides its history."""
 
     run_id: str
-    parent_run_id: str | None
-    started_at: datetime | None
-    on_event: Callable[[Event], object] | None
+    parent_run_id: str | None  # that of the run that started it
+    started_at: datetime | None  # when it began; None under a virtual clock
+    on_event: Callable[[Event], object] | None  # called with each event
     _now: Callable[[], int]
     _history: TurnHistory
     _in_step: Callable[[], bool]
-    events: list[Event] = field(default_factory=list)
-    pending: list[Event] = field(default_factory=list)
-    error: str | None = None
-    wrap_up: WrapUp | None = None
-    earlier_wrap_ups: tuple[WrapUp, ...] = ()
-    sentinel: Sentinel | None = None
-    synthesis: str | None = None
-    task: str | None = None
-    earlier_subagents: tuple[Run, ...] = ()
+    events: list[Event] = field(default_factory=list)  # the exceptional events
+    pending: list[Event] = field(default_factory=list)  # those of the step under way
+    error: str | None = None  # what ended the turn, if that was an error
+    wrap_up: WrapUp | None = None  # the summary after a limit
+    earlier_wrap_ups: tuple[WrapUp, ...] = ()  # those of limits after which the turn was resumed
+    sentinel: Sentinel | None = None  # the visible end after a limit
+    synthesis: str | None = None  # the text that ended the turn in place of the model's
+    task: str | None = None  # the task's name, where a log has another one than the prompt
+    earlier_subagents: tuple[Run, ...] = ()  # the runs that an earlier run of the same turn started
 
     def note(self, kind: str, **payload: Any) -> None:  # noqa: ANN401 - facts of every kind
         """Record something exceptional. What happens within a step is reported after it, waiting at once."""

@@ -58,20 +58,14 @@ GRACE: Final = "grace"
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """One transition of `TABLE`.
+    """One transition of `TABLE`."""
 
-    Attributes:
-        next: The next state.
-        counts: The modes in which the step counts.
-        stop: The stop that follows: a reason; `pending`, the limit that a verdict named; or `limit`, which is the limit
-            before a grace turn, else the limit that a closing step has reached, else `error`.
-        unanswered: The result of calls that have none; "" drops them.
-    """
-
-    next: str
-    counts: tuple[str, ...] = ()
+    next: str  # the next state
+    counts: tuple[str, ...] = ()  # the modes in which the step counts
+    # the stop that follows: a reason; `pending`, the limit that a verdict named; or `limit`, which is the limit before
+    # a grace turn, else the limit that a closing step has reached, else `error`
     stop: str = ""
-    unanswered: str = ""
+    unanswered: str = ""  # the result of calls that have none; "" drops them
 
 
 COUNTING_MODES: Final = (ORDINARY, CLOSING)
@@ -124,26 +118,17 @@ FATAL: Final[dict[str, Literal["none", "unexpected", "all"]]] = {
 
 
 class StepState:
-    """The step that is under way.
-
-    Attributes:
-        state: Where the turn stands: one of the states of `TABLE`.
-        mode: The kind of its request: ordinary, closing or grace. It stays until the next request.
-        response: The response, once it was accepted.
-        results: One slot for each call of the response.
-        partial: What has arrived of a response that is not complete.
-        answered_ms: When the response was accepted.
-    """
+    """The step that is under way."""
 
     __slots__ = ("answered_ms", "mode", "partial", "response", "results", "state")
 
     def __init__(self, now_ms: int) -> None:
-        self.state = BOUNDARY
-        self.mode = ORDINARY
-        self.response: Response | None = None
-        self.results: list[ToolResult | None] = []
-        self.partial: dict[str, list[str]] = {}
-        self.answered_ms = now_ms
+        self.state = BOUNDARY  # where the turn stands: one of the states of `TABLE`
+        self.mode = ORDINARY  # the kind of its request: ordinary, closing or grace. It stays until the next request
+        self.response: Response | None = None  # the response, once it was accepted
+        self.results: list[ToolResult | None] = []  # one slot for each call of the response
+        self.partial: dict[str, list[str]] = {}  # what has arrived of a response that is not complete
+        self.answered_ms = now_ms  # when the response was accepted
 
     @property
     def is_open(self) -> bool:
@@ -160,32 +145,8 @@ class StepState:
 class Turn:
     """The state of one turn.
 
-    Args:
-        plan: What holds for it.
-        prompt: The messages before the first step.
-        run_id: The id of the run; by default the one in the options, or a new one.
-        start_ms: What the clock shows at the start: more than 0 where an earlier run is taken further.
-        parent: The turn whose tool starts this one.
-        charged: Whether the parent's budgets pay for it too.
-
-    Attributes:
-        abort: The switch that stops the turn from outside.
-        limits: The limits in force.
-        step: The step under way.
-        ladder: The counters, and the levels of the guards.
-        history: The steps, and what is sent of them.
-        keeper: What keeps the world of the run, while it runs.
-        subagents: The turns that its tools started.
-        record: Everything else that is recorded.
-        shadow: The rules that are only watched; None without any.
-        grace: The stop that follows the one further request that was granted; None if none was.
-        times_continued: How often it continued after its cap.
-        boundary_ms: The time of the latest boundary.
-        context_limit: The size of a request, in tokens, at which the history is summarised.
-        ahead_ms: How much later the clock stood when the turn began than the turn's own time.
-        budget_parent: The turn whose budgets pay for this one as well.
-        passed_on: What was charged to it.
-        run: The record, once it is made.
+    `start_ms`: what the clock shows at its start, where it takes an earlier run further. `parent`: the turn whose tool
+    starts this one, and whose budgets pay for it too if it is `charged`.
     """
 
     __slots__ = (
@@ -207,21 +168,21 @@ class Turn:
     ) -> None:
         options = plan.options
         self.plan = plan
-        self.abort = options.get("abort")
+        self.abort = options.get("abort")  # the switch that stops the turn from outside
         self.parent = parent
         self.depth: int = 0 if parent is None else parent.depth + 1
-        self.budget_parent = parent if charged else None
-        self.passed_on = Progress() if charged else None
+        self.budget_parent = parent if charged else None  # the turn whose budgets pay for this one as well
+        self.passed_on = Progress() if charged else None  # what was charged to it
         clock = options.get("clock")
         if clock is None:
             clock = VirtualClock(start_ms) if plan.traits.virtual else WallClock(start_ms)
         offset = clock.now() - start_ms
-        self.clock, self.ahead_ms = clock, offset
+        self.clock, self.ahead_ms = clock, offset  # and how much later it stood at the start than the turn's time
         self.now: Callable[[], int] = (lambda: clock.now() - offset) if offset else clock.now
-        self.limits = plan.limits
+        self.limits = plan.limits  # those in force
         self.ladder = LadderState(plan.detectors, plan.call_guards, plan.boundary_guards)
         self.history = TurnHistory(prompt)
-        self.boundary_ms = self.now()
+        self.boundary_ms = self.now()  # the time of the latest boundary
         step = self.step = StepState(self.boundary_ms)
         self.record: TurnRecord = TurnRecord(
             run_id or options.get("run_id") or token_hex(16),
@@ -232,10 +193,10 @@ class Turn:
             self.history,
             lambda: step.is_open,
         )
-        self.subagents: list[Turn] = []
+        self.subagents: list[Turn] = []  # the turns that its tools started
         self.shadow = ShadowWatch(plan.shadow) if plan.shadow else None
-        self.grace: Stop | None = None
-        self.times_continued = 0
+        self.grace: Stop | None = None  # the stop that follows the one further request that was granted
+        self.times_continued = 0  # after its cap
         self.set_context_limit()
         fatal = FATAL[plan.policy.execution.tool_failures]
         reply = plan.traits.reply
@@ -243,10 +204,10 @@ class Turn:
         root = None if folder is None else Path(folder)
         run_id, messages = self.record.run_id, self.history.messages
         self.execution = ExecutionContext(plan.tools, run_id, clock, messages, reply, self, fatal, [], root)
-        self.keeper: Keeper | None = None
+        self.keeper: Keeper | None = None  # what keeps the world of the run, while it runs
         self._chatty = log.isEnabledFor(logging.INFO)
         self._seed, self._waits = options.get("seed"), not clock.virtual
-        self.run: Run | None = None
+        self.run: Run | None = None  # the record, once it is made
 
     def set_context_limit(self) -> None:
         """Let the history be summarised again, if it was given up."""

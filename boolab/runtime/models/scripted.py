@@ -217,14 +217,10 @@ async def _give_result(call: ToolCall, result: ScriptResult, context: ToolContex
 
 def _count_calls(name: str, context: ToolContext) -> int:
     """The number of calls of that tool before this one in its run."""
-    assistant = [message for message in context.history if _is_response(message)]
-    *earlier, latest = ([part for part in message.parts if isinstance(part, ToolCall)] for message in assistant)
+    # A response in the prompt has no `StepStart`.
+    responses = (m for m in context.history if m.role == "assistant" and isinstance(m.parts[0], StepStart))
+    *earlier, latest = ([part for part in message.parts if isinstance(part, ToolCall)] for message in responses)
     return sum(call.name == name for call in chain(*earlier, latest[: context.call - 1]))
-
-
-def _is_response(message: Message) -> bool:
-    """Whether a message is a response of this run, not a part of its prompt."""
-    return message.role == "assistant" and isinstance(message.parts[0], StepStart)
 
 
 def _latest_results(messages: Sequence[Message], index: int) -> Iterator[str]:

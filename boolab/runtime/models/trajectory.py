@@ -13,6 +13,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
+from operator import itemgetter
 from random import Random
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
@@ -307,7 +308,7 @@ class SimulatedTrajectory:
     def _revisit(self, tool: SimulatedTool, call_id: str, index: int) -> tuple[ToolCall, ToolResult]:
         """Repeat one of the tool's earlier calls; `index` does not count the latest call."""
         tool_calls = self._calls_by_tool[tool.index]
-        if self._last is tool and index >= bisect_right(tool_calls, self._last_number, key=_number) - 1:
+        if self._last is tool and index >= bisect_right(tool_calls, self._last_number, key=itemgetter(0)) - 1:
             index += 1
         number, arguments = tool_calls[index]
         latest = self._latest_results[number]
@@ -351,7 +352,3 @@ class SimulatedTrajectory:
 def number_of(arguments: str) -> int:
     """The number of a call among the distinct calls of its run, from 0."""
     return int(arguments[len(_OPENING) :].partition(" ")[0])
-
-
-def _number(numbered_call: tuple[int, str]) -> int:
-    return numbered_call[0]

@@ -216,7 +216,7 @@ class GitWorld:
         left_out = check_out(self._repository, commit, folder).get("left_out", {})
         if not left_out:
             return ""
-        names = first_of([f"{_readable(name)} ({reason})" for name, reason in left_out.items()], _MAX_NAMES)
+        names = first_of([f"{shown(os.fsencode(name))} ({reason})" for name, reason in left_out.items()], _MAX_NAMES)
         return f"{names} was not kept, and is missing in {folder}: max_file_mb= sets the largest file"
 
     def _free(self, folder: Path, path: object) -> Path:
@@ -234,10 +234,6 @@ def _commit_of(payload: Mapping[str, Any]) -> str | None:
     """The commit in what a record holds; a recording is untrusted input."""
     commit = payload.get("commit")
     return commit if isinstance(commit, str) and _COMMIT.fullmatch(commit) else None
-
-
-def _readable(name: str) -> str:
-    return shown(os.fsencode(name))
 
 
 def _listed(include: object) -> Sequence[str]:

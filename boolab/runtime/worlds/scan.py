@@ -38,17 +38,11 @@ _VANISHED_ERRORS: Final = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EINVA
 
 
 class Wanted(NamedTuple):
-    """What is kept although it is ignored.
+    """What is kept although it is ignored."""
 
-    Attributes:
-        include: Files and folders that the user names.
-        tracked: Files that the user's git tracks.
-        above: All folders above them.
-    """
-
-    include: frozenset[bytes]
-    tracked: frozenset[bytes]
-    above: frozenset[bytes]
+    include: frozenset[bytes]  # files and folders that the user names
+    tracked: frozenset[bytes]  # files that the user's git tracks
+    above: frozenset[bytes]  # all folders above them
 
     @classmethod
     def of(cls, include: Collection[bytes], tracked: Collection[bytes]) -> Wanted:
@@ -61,17 +55,11 @@ class Wanted(NamedTuple):
 
 
 class File(NamedTuple):
-    """A file that is kept.
+    """A file that is kept."""
 
-    Attributes:
-        entry: Its mode and object.
-        mark: What changes if it changes.
-        is_recent: Whether it may change without a change of that.
-    """
-
-    entry: TreeEntry
-    mark: tuple[int, ...]
-    is_recent: bool
+    entry: TreeEntry  # its mode and object
+    mark: tuple[int, ...]  # what changes if it changes
+    is_recent: bool  # whether it may change without a change of that
 
 
 class Kept:
@@ -87,14 +75,6 @@ class Scan:
 
     `writer`: where objects are written; None to list names only. `check`: called at each folder; it raises to end the
     look.
-
-    Attributes:
-        tree: The object of the root's tree.
-        kept: What is kept now.
-        left_out: What is not kept, and why.
-        ignored: The files and folders that are ignored.
-        folders: The folders without a file that is kept.
-        repositories: The folders that are repositories of their own.
     """
 
     def __init__(
@@ -107,12 +87,12 @@ class Scan:
         writer: ObjectWriter | None,
         check: Callable[[], None],
     ) -> None:
-        self.kept = Kept()
-        self.left_out: dict[bytes, str] = {}
-        self.ignored: list[bytes] = []
-        self.folders: list[bytes] = []
-        self.repositories: list[bytes] = []
-        self.tree = b""
+        self.kept = Kept()  # what is kept now
+        self.left_out: dict[bytes, str] = {}  # what is not kept, and why
+        self.ignored: list[bytes] = []  # the files and folders that are ignored
+        self.folders: list[bytes] = []  # the folders without a file that is kept
+        self.repositories: list[bytes] = []  # the folders that are repositories of their own
+        self.tree = b""  # the object of the root's tree
         self._patterns, self._wanted, self._max_bytes = ignored, wanted, max_bytes
         self._before, self._writer, self._check = before, writer, check
         self._began = time.time_ns()

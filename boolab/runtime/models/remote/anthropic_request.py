@@ -101,17 +101,13 @@ class _SentConversation:
     """A conversation in the API's form, built message by message.
 
     The last message is open, because the next one may have to be merged into it.
-
-    Attributes:
-        system: The system prompt, escaped for a JSON text.
-        closed: The messages before the open one, each followed by a comma.
     """
 
     __slots__ = ("_blocks", "_ids", "_last_text", "_offered", "_results", "_role", "_waiting", "closed", "system")
 
     def __init__(self) -> None:
-        self.system = bytearray()
-        self.closed = bytearray()
+        self.system = bytearray()  # the system prompt, escaped for a JSON text
+        self.closed = bytearray()  # the messages before the open one, each followed by a comma
         self._role = ""
         self._results: list[bytes] = []
         self._blocks: list[bytes] = []

@@ -191,7 +191,8 @@ class RemoteModel:
         return ModelError(f"{fault.message}{tries}", status=fault.status, retryable=fault.retryable, partial=partial)
 
     async def _attempt(self, body: bytes, request: Request, emit: Emit | None) -> _Outcome:
-        decoder = self._wire.decoder(None if emit is None else self._erase_from(emit), f"call_{request.index + 1}")
+        erasing = None if emit is None else lambda kind, delta: emit(kind, self._erase(delta))
+        decoder = self._wire.decoder(erasing, f"call_{request.index + 1}")
         try:
             async with self._rate_limit.request() as waited:
                 if waited >= _LOG_THRESHOLD_MS and request.note is not None:
@@ -278,9 +279,6 @@ class RemoteModel:
         message = self._erase(fault.message)
         short = message if len(message) <= MAX_MESSAGE_CHARS else f"{message[:MAX_MESSAGE_CHARS]}…"
         return fault._replace(message=short)
-
-    def _erase_from(self, emit: Emit) -> Emit:
-        return lambda kind, delta: emit(kind, self._erase(delta))
 
 
 def _excerpt(body: bytes) -> str:

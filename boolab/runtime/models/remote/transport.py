@@ -163,10 +163,6 @@ class _Client:
     retired: bool = False
 
 
-def _has_room(client: _Client) -> bool:
-    return client.active < MAX_REQUESTS_PER_CLIENT and not client.retired
-
-
 class _Clients:
     """The clients of one event loop.
 
@@ -185,7 +181,8 @@ class _Clients:
     @asynccontextmanager
     async def room(self) -> AsyncIterator[httpx.AsyncClient]:
         """A client for one request: the first that has room."""
-        client = next(filter(_has_room, self._clients), None) or self._add_client()
+        usable = (each for each in self._clients if each.active < MAX_REQUESTS_PER_CLIENT and not each.retired)
+        client = next(usable, None) or self._add_client()
         client.active += 1
         try:
             yield client.httpx
