@@ -34,13 +34,12 @@ from boolab.stats.compare_rules.judged import (
     in_memory,
     judged_in,
     ledger_for,
-    recorded_once,
 )
 from boolab.stats.compare_rules.settings import Chooser, ReadyChooser, label_of, smallest_cap
 from boolab.stats.finding import Finding, frame_of
 from boolab.stats.intervals import check_confidence
 from boolab.stats.units import cluster_notes, group_name, keys_of
-from boolab.whatif.recordings import Recorded
+from boolab.whatif.recordings import Recorded, as_recorded
 
 _COLUMNS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("chosen_on", "judged_on", "rule"), TEXT),
@@ -117,7 +116,7 @@ def transfer(
     check_folds(folds)
     chooser = smallest_cap(keep) if choose is None else choose
     candidates, keys = candidates_of(chooser), keys_of(by, _COLUMNS)
-    recorded = recorded_once(runs) if isinstance(chooser, ReadyChooser) else in_memory(recorded_once(runs))
+    recorded = as_recorded(runs) if isinstance(chooser, ReadyChooser) else in_memory(as_recorded(runs))
     ledger = ledger_for(recorded, candidates, keys=keys, scope=scope)
     judged = judged_in(ledger, candidates, keys)
     groups = list(divided(judged, keys, folds, seed))
