@@ -46,19 +46,19 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Write the page."""
     from boolab.report.html_page import page_of
-    from boolab.report.snippets import Sources
+    from boolab.report.snippets import LogInputs
 
     if Path(args.out).suffix.lower() == ".pdf":
         name = Path(args.out).with_suffix(".html")
         msg = f"{args.out}: a page is written as HTML: write {name}, open it in a browser, and print it to a PDF"
         raise SettingError(msg)
     out = page_to_write(args.out, ".html", ".htm")
-    sources = Sources(args.logs, args.format, args.since, args.limit, program())
+    inputs = LogInputs(args.logs, args.format, args.since, args.limit, program())
     page = page_of(
         study_from(args),
         title=args.title,
         transcripts=not args.no_transcripts,
-        sources=sources,
+        inputs=inputs,
         full=args.full,
         progress=True,
     )

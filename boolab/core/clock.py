@@ -44,10 +44,10 @@ class WallClock:
     virtual = False
 
     def __init__(self, start_ms: int = 0) -> None:
-        self._start = perf_counter_ns() - start_ms * 1_000_000
+        self._zero_ns = perf_counter_ns() - start_ms * 1_000_000
 
     def now(self) -> int:
-        return (perf_counter_ns() - self._start) // 1_000_000
+        return (perf_counter_ns() - self._zero_ns) // 1_000_000
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)

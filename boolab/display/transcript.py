@@ -116,22 +116,22 @@ def _kinds_at(step: int, kinds: Mapping[tuple[int, str], str]) -> dict[str, str]
     return {text: kind for (step_number, text), kind in kinds.items() if step_number == step}
 
 
-def _messages(messages: Sequence[Message], turn: str, kinds: Mapping[str, str]) -> Iterator[str]:
+def _messages(messages: Sequence[Message], turn: str, kind_by_text: Mapping[str, str]) -> Iterator[str]:
     """Messages that came in together; a turn opens with the last of them."""
     for message in messages[:-1] if turn else messages:
-        yield from _message(message, "" if message is messages[0] else None, kinds)
+        yield from _message(message, "" if message is messages[0] else None, kind_by_text)
     if turn:
         yield ""
         yield turn
     for message in messages[-1:] if turn else ():
-        yield from _message(message, None, kinds)
+        yield from _message(message, None, kind_by_text)
 
 
-def _message(message: Message, above: str | None, kinds: Mapping[str, str]) -> Iterator[str]:
+def _message(message: Message, above: str | None, kind_by_text: Mapping[str, str]) -> Iterator[str]:
     if above is not None:
         yield above
     mark = "  user │ " if message.role == "user" else f"{message.role:>6} │ "
-    kind = kinds.get(message.text, "input")
+    kind = kind_by_text.get(message.text, "input")
     text = message.text if kind == "input" else f"[{kind}] {message.text}"
     yield from folded(text, _PROMPT, mark, f"{'│':>{len(mark) - 1}} ")
 

@@ -13,7 +13,7 @@ from boolab.harnesses.setting import ALL_AGENTS, Setting, as_front_matter
 from boolab.limits.call_identity import exempting, split_identity
 from boolab.limits.table import AGENT_LIMITS
 
-_RUN: Final = "boolab itself: the live loop and the offline evaluation stop at the same step (tests/whatif)"
+_VERIFIED: Final = "boolab itself: the live loop and the offline evaluation stop at the same step (tests/whatif)"
 
 
 def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple[str, ...]]:
@@ -52,9 +52,11 @@ _TARGET: Final = Target(
     preset="",
     source="boolab/runtime/agents/agent.py of this version",
     sets=(
-        Sets("max_steps", "`max_steps` in an agent file", "steps, evaluated after each; a final answer counts", _RUN),
-        Sets("tool_budget", "`tool_budget` in an agent file", "executed calls, evaluated after each step", _RUN),
-        Sets("doom_loop", "`doom_loop`, `identity`, `exempt` in an agent file", "identical calls in a row", _RUN),
+        Sets(
+            "max_steps", "`max_steps` in an agent file", "steps, evaluated after each; a final answer counts", _VERIFIED
+        ),
+        Sets("tool_budget", "`tool_budget` in an agent file", "executed calls, evaluated after each step", _VERIFIED),
+        Sets("doom_loop", "`doom_loop`, `identity`, `exempt` in an agent file", "identical calls in a row", _VERIFIED),
     ),
     lacks={
         "error_streak": _rule("error_streak(N)"),

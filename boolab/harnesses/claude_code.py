@@ -23,7 +23,7 @@ HOOK_LIMITS: Final = tuple(name for name in LIMITS if name not in ("max_steps", 
 """Those that only the hook has; it has the step cap too."""
 HOOK_IDENTITIES: Final = ("canonical", "ordered", "call+result", "tool")
 
-_RUN: Final = f"run, {VERSION}, a scripted model"
+_VERIFIED: Final = f"run, {VERSION}, a scripted model"
 _HOOK: Final = "counted at Claude Code's hooks, for each agent; the model gets a sentence and one more response"
 
 
@@ -100,14 +100,16 @@ _TARGET: Final = Target(
     preset=PRESET,
     source=f"@anthropic-ai/claude-code {VERSION} from npm, run with a scripted model (November 2026)",
     sets=(
-        Sets("max_steps", "`claude -p --max-turns N`", "responses; after the N-th no request is sent", _RUN),
+        Sets("max_steps", "`claude -p --max-turns N`", "responses; after the N-th no request is sent", _VERIFIED),
         Sets(
             "max_steps",
             "`maxTurns: N` in `.claude/agents/NAME.md`",
             "responses of the subagent; not held with `--agent NAME` in the main loop",
-            _RUN,
+            _VERIFIED,
         ),
-        Sets("max_cost", "`claude -p --max-budget-usd X`", "dollars; the response that exceeds it is paid for", _RUN),
+        Sets(
+            "max_cost", "`claude -p --max-budget-usd X`", "dollars; the response that exceeds it is paid for", _VERIFIED
+        ),
         *(
             Sets(name, f"`boolab hook claude-code --install {LIMITS[name].option} N`", _HOOK, "tests/live/hooks")
             for name in ("max_steps", *HOOK_LIMITS)

@@ -24,7 +24,7 @@ VERSION: Final = "0.61.0"
 REPEATS: Final = 5
 """Identical calls in a row at which Gemini CLI's own detector first fires; it cannot be changed."""
 
-_RUN: Final = f"run, {VERSION}, a scripted model"
+_VERIFIED: Final = f"run, {VERSION}, a scripted model"
 _READ: Final = f"read in the package, {VERSION}"
 
 
@@ -95,13 +95,13 @@ _TARGET: Final = Target(
             "max_steps",
             '`"model": {"maxSessionTurns": N}` in .gemini/settings.json',
             "requests of the session; before request N+1 it ends",
-            _RUN,
+            _VERIFIED,
         ),
         Sets(
             "max_steps",
             "`max_turns: N-1` in `.gemini/agents/NAME.md`",
             "responses of the subagent; one more follows, to report, and its calls run too; a cap of 1 lets 2 run",
-            _RUN,
+            _VERIFIED,
         ),
         Sets(
             "max_time",

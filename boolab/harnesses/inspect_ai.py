@@ -18,7 +18,7 @@ from boolab.limits.table import LIMITS
 
 _PRESET: Final = "inspect_react"
 _NO_LIMIT: Final = "Inspect has none; bl.Monitor in a solver of your own has it."
-_RUN: Final = "run with inspect-ai 0.3.285"
+_VERIFIED: Final = "run with inspect-ai 0.3.285"
 
 
 def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple[str, ...]]:
@@ -60,10 +60,10 @@ _TARGET: Final = Target(
             "max_steps",
             "`turn_limit` of `eval`, `--turn-limit`",
             "responses, evaluated after each: the one beyond it is paid for and dropped",
-            _RUN,
+            _VERIFIED,
         ),
-        Sets("max_tokens", "`token_limit`, `--token-limit`", "tokens; a response above it is dropped", _RUN),
-        Sets("max_cost", "`cost_limit`, `--cost-limit`", "dollars; a response above it is dropped", _RUN),
+        Sets("max_tokens", "`token_limit`, `--token-limit`", "tokens; a response above it is dropped", _VERIFIED),
+        Sets("max_cost", "`cost_limit`, `--cost-limit`", "dollars; a response above it is dropped", _VERIFIED),
         Sets(
             "max_time",
             "`time_limit`, `--time-limit`",

@@ -21,7 +21,7 @@ from boolab.harnesses.policy import Policy
 
 _MONITORED: Final = ("doom_loop", "error_streak", "max_tokens", "max_time")
 _PRESET: Final = "langchain_middleware"
-_RUN: Final = "run with langchain 1.4.7"
+_VERIFIED: Final = "run with langchain 1.4.7"
 
 
 def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple[str, ...]]:
@@ -76,13 +76,13 @@ _TARGET: Final = Target(
             "max_steps",
             "`ModelCallLimitMiddleware(run_limit=N)`",
             "model calls, evaluated before each; a final answer counts",
-            _RUN,
+            _VERIFIED,
         ),
         Sets(
             "tool_budget",
             "`ToolCallLimitMiddleware(run_limit=N)`",
             "tool calls, evaluated at the response; a batch that would exceed it is not run",
-            _RUN,
+            _VERIFIED,
         ),
         *monitor_rows(_MONITORED, "boolab.integrations.langchain.middleware({})"),
     ),

@@ -18,7 +18,7 @@ from boolab.limits.guard import Guard
 
 _PRESET: Final = "mini_swe_agent"
 _NO_LIMIT: Final = "mini-swe-agent has none; a subclass of its DefaultAgent with bl.Monitor has it."
-_RUN: Final = "run with mini-swe-agent 2.4.6"
+_VERIFIED: Final = "run with mini-swe-agent 2.4.6"
 
 
 def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple[str, ...]]:
@@ -61,8 +61,13 @@ _TARGET: Final = Target(
     source="mini-swe-agent 2.4.6, minisweagent/agents/default.py, and run (docs/exports.md); "
     "https://mini-swe-agent.com/latest/advanced/yaml_configuration/",
     sets=(
-        Sets("max_steps", "`agent.step_limit`", "model calls, evaluated before each; 0 is off", _RUN),
-        Sets("max_cost", "`agent.cost_limit`", "dollars, evaluated before each request; 3 by default, 0 is off", _RUN),
+        Sets("max_steps", "`agent.step_limit`", "model calls, evaluated before each; 0 is off", _VERIFIED),
+        Sets(
+            "max_cost",
+            "`agent.cost_limit`",
+            "dollars, evaluated before each request; 3 by default, 0 is off",
+            _VERIFIED,
+        ),
         Sets(
             "max_time",
             "`agent.wall_time_limit_seconds`",

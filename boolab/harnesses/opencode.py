@@ -20,7 +20,7 @@ VERSION: Final = "1.18.33"
 THRESHOLD: Final = 3
 """Identical calls in one message of the model at which opencode asks; it cannot be changed."""
 
-_RUN: Final = f"run, {VERSION}, a scripted model"
+_VERIFIED: Final = f"run, {VERSION}, a scripted model"
 _SOFT: Final = (
     "`steps` does not stop opencode: from that request on, a message asks the model for text, and its calls still run. "
     f"A model that continues to call is not stopped ({VERSION}, run)."
@@ -64,13 +64,13 @@ _TARGET: Final = Target(
             "max_steps",
             '`"agent": {"NAME": {"steps": N}}` in opencode.json',
             "a request to answer in text from the N-th response on; nothing is stopped",
-            _RUN,
+            _VERIFIED,
         ),
         Sets(
             "doom_loop",
             '`"permission": {"doom_loop": "ask" or "deny"}` in opencode.json',
             f"{THRESHOLD} identical calls in one message, fixed; `opencode run` ends there under both",
-            _RUN,
+            _VERIFIED,
         ),
     ),
     lacks={

@@ -25,7 +25,7 @@ from boolab.limits.table import LIMITS
 
 _MONITORED: Final = ("doom_loop", "error_streak", "max_time")
 _PRESET: Final = "pydantic_ai"
-_RUN: Final = "run with pydantic-ai-slim 2.68.0"
+_VERIFIED: Final = "run with pydantic-ai-slim 2.68.0"
 
 
 def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple[str, ...]]:
@@ -67,15 +67,17 @@ _TARGET: Final = Target(
     source="pydantic-ai-slim 2.68.0, pydantic_ai/usage.py, and run (docs/exports.md); "
     "https://ai.pydantic.dev/agents/#usage-limits",
     sets=(
-        Sets("max_steps", "`UsageLimits(request_limit=N)`", "requests, evaluated before each; 50 by default", _RUN),
+        Sets(
+            "max_steps", "`UsageLimits(request_limit=N)`", "requests, evaluated before each; 50 by default", _VERIFIED
+        ),
         Sets(
             "tool_budget",
             "`UsageLimits(tool_calls_limit=N)`",
             "successful calls, evaluated at the response; a batch that would exceed it is not run",
-            _RUN,
+            _VERIFIED,
         ),
-        Sets("max_tokens", "`UsageLimits(total_tokens_limit=N)`", "tokens; a response above it is dropped", _RUN),
-        Sets("max_cost", "`UsageLimits(cost_limit=Decimal(N))`", "dollars; a response above it is dropped", _RUN),
+        Sets("max_tokens", "`UsageLimits(total_tokens_limit=N)`", "tokens; a response above it is dropped", _VERIFIED),
+        Sets("max_cost", "`UsageLimits(cost_limit=Decimal(N))`", "dollars; a response above it is dropped", _VERIFIED),
         *monitor_rows(_MONITORED, "boolab.integrations.pydantic_ai.capability({})"),
     ),
     lacks={},

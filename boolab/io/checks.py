@@ -57,10 +57,10 @@ def too_large(name: str, maximum: int) -> SettingError:
     return SettingError(f"{name}: the number is too large: expected at most {maximum:,}")
 
 
-def check_literals(value: Hashable, owner: str) -> None:
+def check_literals(instance: Hashable, owner: str) -> None:
     """Raise `SettingError` unless each field with a `Literal` type has one of its values."""
-    for name, choices in _literals(value.__class__):
-        choice = getattr(value, name)
+    for name, choices in _literals(instance.__class__):
+        choice = getattr(instance, name)
         if choice not in choices:
             expected = f"expected one of {', '.join(choices)}"
             msg = f"{owner}: {name}={choice!r} is not accepted{near(choice, choices) or f'; {expected}'}"

@@ -89,7 +89,7 @@ def edit_file(file: UserFile, new: bytes | None, advice: str = RUN_AGAIN) -> Use
     if new == file.data:
         return file
     try:
-        _edit(file, new, f"has changed since it was read, and nothing was written: {advice}")
+        _replace_file(file, new, f"has changed since it was read, and nothing was written: {advice}")
     except _Refusal as error:
         raise ConfigFileError(str(error), path=file.path) from error
     except OSError as error:
@@ -97,7 +97,7 @@ def edit_file(file: UserFile, new: bytes | None, advice: str = RUN_AGAIN) -> Use
     return file._replace(data=new)
 
 
-def _edit(file: UserFile, new: bytes | None, changed: str) -> None:
+def _replace_file(file: UserFile, new: bytes | None, changed: str) -> None:
     if os.path.realpath(file.absolute) != str(file.target):
         raise _Refusal(changed)
     folder = _open_folder(file.target.parent, make=file.data is None)

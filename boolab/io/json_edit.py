@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
 from boolab.errors import ConfigFileError
 from boolab.io.text_edit import Replacement, edited, is_same
 
-Step: TypeAlias = str | int
+PathPart: TypeAlias = str | int
 """A key of an object, or a place in a list; the length of the list is the place after its end."""
 
 MAX_DEPTH: Final = 100
@@ -49,7 +49,7 @@ class _Node:
 class _Member:
     """A value in an object or a list: where it begins with its key, and the comma after it (-1: none)."""
 
-    key: Step
+    key: PathPart
     start: int
     node: _Node
     comma: int = -1
@@ -60,7 +60,7 @@ def read_json(text: str) -> Any:  # noqa: ANN401 - JSON
     return _Reader(text).document().value
 
 
-def line_of(text: str, path: Sequence[Step]) -> int:
+def line_of(text: str, path: Sequence[PathPart]) -> int:
     """The line of a value, or of the nearest value around it that there is; from 1."""
     node = _Reader(text).document()
     start = node.start
@@ -72,12 +72,12 @@ def line_of(text: str, path: Sequence[Step]) -> int:
     return _line(text, start)
 
 
-def with_json(text: str, path: Sequence[Step], value: object) -> str:
+def with_json(text: str, path: Sequence[PathPart], value: object) -> str:
     """The text with another value at a place (keys, and places in lists); objects that lead to it are made."""
     return JsonText.read(filled(text)).with_value(path, value).text
 
 
-def without_json(text: str, path: Sequence[Step]) -> str:
+def without_json(text: str, path: Sequence[PathPart]) -> str:
     """The text without one value and its key; the text itself if there is none."""
     return text if filled(text) != text else JsonText.read(text).without(path).text
 
@@ -110,7 +110,7 @@ class JsonText(NamedTuple):
         """Its value; of a key that is there twice, the last."""
         return self.root.value
 
-    def has_comment(self, path: Sequence[Step]) -> bool:
+    def has_comment(self, path: Sequence[PathPart]) -> bool:
         """Whether there is a comment in the value at a place."""
         node = self.root
         for n in range(len(path)):
@@ -120,7 +120,7 @@ class JsonText(NamedTuple):
             node = member.node
         return any(node.start < start < node.end for start, _ in self.comments)
 
-    def with_value(self, path: Sequence[Step], value: object) -> JsonText:
+    def with_value(self, path: Sequence[PathPart], value: object) -> JsonText:
         """Set a value; see `with_json`."""
         text, node, n = self.text, self.root, 0
         while n < len(path):
@@ -141,7 +141,7 @@ class JsonText(NamedTuple):
             parts = _insert_value(self, node, path[n], new_value)
         return self._edited(parts, node, _edit_value(self.root.value, path, value))
 
-    def without(self, path: Sequence[Step]) -> JsonText:
+    def without(self, path: Sequence[PathPart]) -> JsonText:
         """Remove a value with its key; see `without_json`."""
         if not path:
             msg = "the whole text cannot be removed: expected at least one key"
@@ -284,19 +284,19 @@ def _skip_comments(text: str, start: int) -> tuple[int, bool]:
 # --- Writing ----------------------------------------------------------------------------------------------------------
 
 
-def _member(text: str, node: _Node, path: Sequence[Step]) -> _Member | None:
-    """The last step of a path in the value before it; None if it is not there yet."""
-    step = path[-1]
-    expected = dict if isinstance(step, str) else list
+def _member(text: str, node: _Node, path: Sequence[PathPart]) -> _Member | None:
+    """The last part of a path in the value before it; None if it is not there yet."""
+    part = path[-1]
+    expected = dict if isinstance(part, str) else list
     if not isinstance(node.value, expected):
         kinds: dict[type, str] = {dict: "an object", list: "a list"}
         kind = kinds.get(type(node.value), json.dumps(node.value)[:40])
         raise _error(text, node.start, f"{_path(path[:-1])} is {kind}; expected {kinds[expected]}")
-    matches = [member for member in node.members if member.key == step]
+    matches = [member for member in node.members if member.key == part]
     if len(matches) > 1:
         raise _error(text, matches[1].start, f"the key {_path(path)} is there twice: expected it once")
-    if isinstance(step, int) and not 0 <= step <= len(node.members):
-        raise _error(text, node.start, f"{_path(path[:-1])} has {len(node.members)} items: there is no place {step}")
+    if isinstance(part, int) and not 0 <= part <= len(node.members):
+        raise _error(text, node.start, f"{_path(path[:-1])} has {len(node.members)} items: there is no place {part}")
     return matches[0] if matches else None
 
 
@@ -307,13 +307,13 @@ def _replace_value(document: JsonText, node: _Node, value: object) -> Replacemen
     return Replacement(node.start, node.end, new_text)
 
 
-def _insert_value(document: JsonText, node: _Node, step: Step, value: object) -> list[Replacement]:
+def _insert_value(document: JsonText, node: _Node, part: PathPart, value: object) -> list[Replacement]:
     text = document.text
     base, unit, ends = _indent(text, node.start), _unit(document), _ends(text)
     first = node.members[0].start if node.members else None
     inline = not _breaks(text, node.start, first) if first is not None else _is_inline(document)
     indent = _indent(text, first) if first is not None and not inline else base + unit
-    key = f"{_dump_value(step)}: " if isinstance(step, str) else ""
+    key = f"{_dump_value(part)}: " if isinstance(part, str) else ""
     entry = key + _format_value(value, "" if inline else unit, indent, ends)
     if first is None:
         comment_ends = [end for start, end in document.comments if node.start < start < node.end]
@@ -402,24 +402,24 @@ def _is_inline(document: JsonText) -> bool:
     return bool(root.members) and not _breaks(document.text, root.start, root.end)
 
 
-def _edit_value(value: Any, path: Sequence[Step], new: object) -> Any:  # noqa: ANN401 - JSON
+def _edit_value(value: Any, path: Sequence[PathPart], new: object) -> Any:  # noqa: ANN401 - JSON
     """The value that a text has after an edit."""
     if not path:
         return new
-    step, rest = path[0], path[1:]
-    if isinstance(step, int):
+    part, rest = path[0], path[1:]
+    if isinstance(part, int):
         items = list(value) if isinstance(value, list) else []
-        new_value = _edit_value(items[step] if step < len(items) else None, rest, new)
-        return [*items[:step], *([] if new_value is _DELETED else [new_value]), *items[step + 1 :]]
+        new_value = _edit_value(items[part] if part < len(items) else None, rest, new)
+        return [*items[:part], *([] if new_value is _DELETED else [new_value]), *items[part + 1 :]]
     members = dict(value) if isinstance(value, dict) else {}
-    new_value = _edit_value(members.get(step), rest, new)
+    new_value = _edit_value(members.get(part), rest, new)
     if new_value is _DELETED:
-        members.pop(step, None)
+        members.pop(part, None)
         return members
-    return members | {step: new_value}
+    return members | {part: new_value}
 
 
-def _path(path: Sequence[Step]) -> str:
+def _path(path: Sequence[PathPart]) -> str:
     return ".".join(map(str, path)) or "the whole text"
 
 

@@ -217,17 +217,17 @@ def split_identity(identity: Identities) -> tuple[str, dict[str, str], list[str]
     return identity, {tool: tool_identity for tool, tool_identity in by_tool if tool_identity is not None}, exempt
 
 
-def check_tools(identity: Identities | None, tools: Iterable[str]) -> tuple[str, ...]:
+def check_tools(identity: Identities | None, called_tools: Iterable[str]) -> tuple[str, ...]:
     """Check the tools that an identity names against those of recordings.
 
     One list of exempt tools may serve many recordings, some of which never call all of them. A name close to that of a
     tool that was called is taken for a misspelt one.
 
-    `tools`: the names of the tools that recordings hold calls of. Where there are none, nothing is checked.
+    `called_tools`: the names of the tools that recordings hold calls of. Where there are none, nothing is checked.
     """
     if not isinstance(identity, Mapping):
         return ()
-    called_names = set(tools)
+    called_names = set(called_tools)
     uncalled = tuple(tool for tool in identity if tool != "*" and tool not in called_names)
     texts = sorted(tool for tool in called_names if isinstance(tool, str))
     for tool in uncalled:
@@ -236,9 +236,9 @@ def check_tools(identity: Identities | None, tools: Iterable[str]) -> tuple[str,
     return uncalled if called_names else ()
 
 
-def uncalled_note(identity: Identities | None, tools: Iterable[str]) -> tuple[str, ...]:
+def uncalled_note(identity: Identities | None, called_tools: Iterable[str]) -> tuple[str, ...]:
     """Note the tools that an identity names and that were never called; empty if there is none."""
-    uncalled = check_tools(identity, tools)
+    uncalled = check_tools(identity, called_tools)
     if not uncalled:
         return ()
     names = ", ".join(map(repr, uncalled))

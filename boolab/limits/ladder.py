@@ -184,11 +184,11 @@ class LadderState:
     __slots__ = (
         "_at_boundary",
         "_at_call",
-        "_bank",
         "_detectors",
         "_last_tool",
         "_levels",
         "_per_turn",
+        "_watch",
         "counters",
         "messages",
         "opened_ms",
@@ -217,7 +217,7 @@ class LadderState:
         self.counters = Progress()
         for detector in self._detectors:
             self.counters[detector.name] = 0
-        self._bank = Watch(self._detectors)
+        self._watch = Watch(self._detectors)
         self._levels: dict[Guard, int] = {}
         self._last_tool: str | None = None
 
@@ -228,13 +228,13 @@ class LadderState:
 
     def compacted(self, times: int | None = 1) -> None:
         """Note that the history was compacted before the next step: how often, None where that is not known."""
-        self._bank.compacted(times)
+        self._watch.compacted(times)
 
     def compacted_before(self, step: Step, compacted: Mapping[int, int] | None) -> None:
         """Note how often the history was compacted before a step on record, whose turn is opened first."""
         if compacted is None or step.index in compacted:
             self.enter(step)
-            self._bank.compacted(None if compacted is None else compacted[step.index])
+            self._watch.compacted(None if compacted is None else compacted[step.index])
 
     def apply(self, step: Step) -> None:
         """Count one completed step, in its turn. A call without a result was dropped and counts nowhere."""
@@ -246,7 +246,7 @@ class LadderState:
         counters["elapsed"] = (
             None if start is None or duration is None or opened_ms is None else start + duration - opened_ms
         )
-        counters.charge(response.usage, self._bank.complete(response, step.results, counters, step))
+        counters.charge(response.usage, self._watch.complete(response, step.results, counters, step))
         if self._at_call:
             self._last_tool = response.tool_calls[-1].name if response.tool_calls else None
         for guard, name in self._at_boundary:
@@ -276,7 +276,7 @@ class LadderState:
             The place of each call, and each guard that has reached a level there, with that level.
         """
         calls = response.tool_calls
-        counts = self._bank.ahead(response, [calls[index] for index in indices])
+        counts = self._watch.ahead(response, [calls[index] for index in indices])
         for index, count_by_name in zip(indices, counts, strict=True):
             yield index, self._at_call_of(calls[index].name, count_by_name)
 
@@ -301,4 +301,4 @@ class LadderState:
 
         `response`: the response. Detectors that depend on what its calls give know no count.
         """
-        return dict(self.counters) | self._bank.after(response)
+        return dict(self.counters) | self._watch.after(response)

@@ -69,7 +69,7 @@ class RunBuilder:
         """The reasoning effort of the next responses."""
         self._origin: dict[str, Any] = {}
         self._damage = damage
-        self._checked = damage if checked is None else checked
+        self._inconsistency_log = damage if checked is None else checked
         self._truncated = truncated
         self._prompt: list[Message] = []
         self._inputs: list[tuple[Input, bool]] = []
@@ -360,11 +360,11 @@ class RunBuilder:
         origin = self.first_time
         model = model or (self.models.most_common(1)[0][0] if self.models else "")
         steps = tuple([step.build(index, origin, model) for index, step in enumerate(self.steps, 1)])
-        if self._checked is not None:
+        if self._inconsistency_log is not None:
             stated = [step.stated for step in self.steps]
             if not self.totals.is_empty or any(stated):
-                self._checked.inconsistencies += self.totals.check(run_id, steps, stated)
-            self._checked.inconsistencies += implausible(run_id, self.source, steps)
+                self._inconsistency_log.inconsistencies += self.totals.check(run_id, steps, stated)
+            self._inconsistency_log.inconsistencies += implausible(run_id, self.source, steps)
         return Run(
             run_id=run_id,
             agent=agent,
@@ -386,7 +386,7 @@ class RunBuilder:
             error=error,
             harness_version=self._harness_version(),
             log_id=log_id,
-            path=None if self._checked is None else str(self._checked.path),
+            path=None if self._inconsistency_log is None else str(self._inconsistency_log.path),
             **self._origin,
         )
 

@@ -24,7 +24,7 @@ from typing import Any, Final, NamedTuple
 from boolab.core.run import Run
 from boolab.core.text import count
 from boolab.logs.copy_parts import completed, without_history
-from boolab.logs.identity import Marks, first_keys, is_unique, marks_of, shared_steps
+from boolab.logs.identity import RunDigests, digests_of, first_keys, is_unique, shared_steps
 
 SESSIONS: Final = frozenset({"claude_code", "cline", "codex", "gemini", "opencode", "pi"})
 """The sources whose harnesses copy the history of a session into another one."""
@@ -81,7 +81,7 @@ class _Known:
     """None once it was handed on."""
     held: Run | None = None
     """The run that was handed on, where it is in memory anyway: its digests are made if they are needed."""
-    known_marks: Marks | None = None
+    known_digests: RunDigests | None = None
     same_as: _Known | None = None
     """The run that this one is a copy of."""
     branch: tuple[_Known, int] | None = None
@@ -90,11 +90,11 @@ class _Known:
     """How many of its first steps the other run has."""
 
     @property
-    def marks(self) -> Marks:
+    def digests(self) -> RunDigests:
         """The digests of its steps, made when they are needed, or before the run is forgotten."""
-        if self.known_marks is None:
-            self.known_marks = marks_of(_require_run(self.run or self.held))
-        return self.known_marks
+        if self.known_digests is None:
+            self.known_digests = digests_of(_require_run(self.run or self.held))
+        return self.known_digests
 
     @property
     def is_facts(self) -> bool:
@@ -112,10 +112,10 @@ class _Known:
     def likeness(self, key: int, step: int) -> object:
         """What runs have alike that are the same to any other one, but to one with an id of theirs."""
         names = (("run", self.run_id), ("log", self.log_id), ("log", self.lineage))
-        if (not step and key in map(hash, names)) or self.marks.texts:  # with such texts, their files are compared
+        if (not step and key in map(hash, names)) or self.digests.texts:  # with such texts, their files are compared
             return self.number, step
         return (
-            self.marks.digest(),
+            self.digests.digest(),
             self.kind,
             self.source,
             self.parent,
@@ -192,7 +192,7 @@ class Copies:
         elif not last:
             for entry in entries:
                 self._add(entry)
-        runs = [[] if entry.same_as is not None else [_counted(entry)] for entry in entries]
+        runs = [[] if entry.same_as is not None else [_own_run(entry)] for entry in entries]
         if not last:
             self._remember(entries, runs)
         for (path, home), number in self._repeats.items():
@@ -206,13 +206,15 @@ class Copies:
         for entry, counted_runs in zip(entries, runs, strict=True):
             if entry.branch is not None and counted_runs:  # as an export has it
                 (run,) = counted_runs
-                export = replace(entry, known_marks=marks_of(run), keys=[*entry.keys[:1], *first_keys(run)], anchors=[])
+                export = replace(
+                    entry, known_digests=digests_of(run), keys=[*entry.keys[:1], *first_keys(run)], anchors=[]
+                )
                 export.run, export.number = None, next(self._numbers)
                 self._add(export)
             if self.holds_runs:
                 entry.held = entry.run
             elif entry.same_as is None:
-                _ = entry.marks
+                _ = entry.digests
             entry.run = None
 
     def _known(self, log_run: FileRun, *, last: bool) -> _Known:
@@ -238,7 +240,7 @@ class Copies:
             first = first_keys(run)
             entry.keys += first
             entry.keys += [hash(("log", name)) for name in (entry.log_id, entry.lineage) if name]
-            if not last and not first and (texts := entry.marks.texts):
+            if not last and not first and (texts := entry.digests.texts):
                 entry.keys.append(hash(("texts", texts)))
         return entry
 
@@ -248,9 +250,9 @@ class Copies:
         for other, step in self._candidates(entry):
             if step or other.path == entry.path or other.run_id != entry.run_id:
                 continue
-            steps = shared_steps(other.marks, 0, entry.marks, related=True).steps
+            steps = shared_steps(other.digests, 0, entry.digests, related=True).steps
             facts = entry.is_facts or other.is_facts
-            if steps == entry.marks.n_steps or (facts and entry.marks.figures == other.marks.figures):
+            if steps == entry.digests.n_steps or (facts and entry.digests.figures == other.digests.figures):
                 self._leave_out(entry, other)
                 return
             differs = other
@@ -266,14 +268,18 @@ class Copies:
                 self._leave_out(entry, other)
                 return
             steps = self._shared(entry, other, step)
-            if 0 < steps == entry.marks.n_steps:
+            if 0 < steps == entry.digests.n_steps:
                 self._leave_out(entry, other)
                 return
             if steps > (best[0] if best else 0):
                 best = (steps, other, step)
             elif not steps and other.path != entry.path:
                 differs = other if other.run_id == entry.run_id else differs
-                if entry.marks.texts and entry.marks.texts == other.marks.texts and self._may_be_copy(entry, other):
+                if (
+                    entry.digests.texts
+                    and entry.digests.texts == other.digests.texts
+                    and self._may_be_copy(entry, other)
+                ):
                     self._repeats[entry.path, other.path] += 1
                     differs = None
                     break
@@ -286,7 +292,7 @@ class Copies:
     def _candidates(self, entry: _Known) -> list[tuple[_Known, int]]:
         candidates: dict[tuple[int, int], tuple[_Known, int]] = {}
         related = entry.lineage or self._kin.get(entry.parent or "")
-        for key in entry.keys if related else (*entry.marks.sought(entry.keys), hash(("log", entry.run_id))):
+        for key in entry.keys if related else (*entry.digests.sought(entry.keys), hash(("log", entry.run_id))):
             for group in self._by_key[key].groups(key) if key in self._by_key else ():
                 while group and group[0][0].same_as is not None:
                     group.pop(0)
@@ -299,15 +305,15 @@ class Copies:
         if entry.kind == _Kind.CONVERSION and other.kind == _Kind.NATIVE:
             return _is_conversion(other, entry)
         same_log = entry.log_id == other.log_id != ""
-        if entry.path != other.path and entry.marks.texts and entry.marks.texts == other.marks.texts:
-            same_start = entry.marks.began_with(other.marks)
+        if entry.path != other.path and entry.digests.texts and entry.digests.texts == other.digests.texts:
+            same_start = entry.digests.began_with(other.digests)
             if same_log or same_start is not None or entry.conflicts_with(other):
                 return same_start is not False and (
                     same_log or (not entry.conflicts_with(other) and entry.agrees_with(other))
                 )
             return entry.agrees_with(other) and self.digest(entry.path) == self.digest(other.path)
-        no_steps = entry.marks.n_steps == other.marks.n_steps == 0
-        return no_steps and same_log and entry.marks.prompt == other.marks.prompt
+        no_steps = entry.digests.n_steps == other.digests.n_steps == 0
+        return no_steps and same_log and entry.digests.prompt == other.digests.prompt
 
     def _may_be_copy(self, entry: _Known, other: _Known) -> bool:
         return entry.agrees_with(other) and not entry.conflicts_with(other)
@@ -316,7 +322,7 @@ class Copies:
         """How many of a run's first steps are another one's, from a place on; 0 if nothing shows it."""
         related = self._related(entry, other)
         grows = entry.log_id == other.log_id != ""
-        shared = shared_steps(other.marks, step, entry.marks, related=related, grows=grows)
+        shared = shared_steps(other.digests, step, entry.digests, related=related, grows=grows)
         if not shared.known or shared.certain or related:
             return shared.steps if shared.known else 0
         if (entry.parent is None) != (other.parent is None):
@@ -326,7 +332,7 @@ class Copies:
         if entry.source not in SESSIONS or other.source not in SESSIONS:
             return 0
         # without unique ids, two equal sessions are two; one that is longer began with a copy
-        return 0 if shared.steps == entry.marks.n_steps == other.marks.n_steps else shared.steps
+        return 0 if shared.steps == entry.digests.n_steps == other.digests.n_steps else shared.steps
 
     def _related(self, entry: _Known, other: _Known) -> bool:
         if entry.lineage and entry.lineage in (other.log_id, other.run_id):
@@ -339,14 +345,14 @@ class Copies:
         entry.same_as = other
         self._kin.setdefault(entry.run_id, set()).add(other.run_id)
         if entry.run is not None and other.run is not None:
-            _ = other.marks  # before it has what the copy adds
+            _ = other.digests  # before it has what the copy adds
             other.run = completed(other.run, entry.run, steps=entry.kind < _Kind.OWN)
 
     def _continue(self, entry: _Known, steps: int, other: _Known, step: int) -> None:
         """Note that a run begins with the steps of another one; of the same run that is an earlier state."""
         # A conversion may put several subagents of a session into one, which begins with the first of them.
         is_merged = entry.kind is _Kind.CONVERSION and other.kind is _Kind.NATIVE and entry.parent is not None
-        earlier = step == 0 and steps == other.marks.n_steps and not is_merged
+        earlier = step == 0 and steps == other.digests.n_steps and not is_merged
         if earlier and not entry.conflicts_with(other) and other.run is not None:
             entry.branch, entry.shared = other.branch, other.shared
             self._leave_out(other, entry)
@@ -360,7 +366,7 @@ class Copies:
         for key in entry.keys:
             self._by_key[key].new.append((entry, 0))
         for step in entry.anchors:
-            for key in entry.marks.keys(step):
+            for key in entry.digests.keys(step):
                 self._by_key[key].new.append((entry, step))
 
 
@@ -375,7 +381,7 @@ def _order(entries: Sequence[_Known]) -> Callable[[_Known], tuple[Any, ...]]:
         return steps
 
     def key(entry: _Known) -> tuple[Any, ...]:
-        times = entry.marks.times
+        times = entry.digests.times
         return entry.kind, depth(entry), bool(times) and times[0] < 0, times, entry.number
 
     return key
@@ -422,7 +428,7 @@ def _require_run(run: Run | None) -> Run:
     return run
 
 
-def _counted(entry: _Known) -> Run:
+def _own_run(entry: _Known) -> Run:
     run = _require_run(entry.run)
     if entry.branch is None:
         return run

@@ -1,7 +1,7 @@
 """What makes two responses, and two runs, of logs the same: ids, and where there are none, content, place and time.
 
-A run is compared by `Marks`: a few digests for each of its steps, which are all that is kept of it. Its texts are not.
-Digests are those of this process.
+A run is compared by `RunDigests`: a few digests for each of its steps, which are all that is kept of it. Its texts are
+not. Digests are those of this process.
 
 - A response has the id of its provider. If that was made so that no other is like it, it decides. So do the ids of its
   calls, if all of them were. A shorter one, such as `msg_1`, decides with the content, if no times contradict.
@@ -40,7 +40,7 @@ def is_unique(name: str) -> bool:
     return _UNIQUE.search(name) is not None
 
 
-class Marks(NamedTuple):
+class RunDigests(NamedTuple):
     """Digests of a run, with one entry for each step; 0 for an id that it does not have, -1 for an unknown time."""
 
     ids: array[int]  # of the ids that no other response has: its own, or those of its calls
@@ -53,7 +53,7 @@ class Marks(NamedTuple):
     texts: int  # of all texts, where the steps have neither ids nor times; else 0
     began: int  # when the run began
 
-    def began_with(self, other: Marks) -> bool | None:
+    def began_with(self, other: RunDigests) -> bool | None:
         """Whether two runs began at the same time; None where it is not known."""
         return None if _UNKNOWN in (self.began, other.began) else self.began == other.began
 
@@ -92,10 +92,10 @@ def first_keys(run: Run) -> list[int]:
     began = None if run.started_at is None else _epoch_ms(run.started_at)
     keys: list[int] = []
     for index, step in enumerate(run.steps[:_SOON]):
-        mark = _mark(step, began)
-        if mark[0] or not index:
-            keys += _keys(*mark)
-        if mark[0]:
+        digests = _step_digests(step, began)
+        if digests[0] or not index:
+            keys += _keys(*digests)
+        if digests[0]:
             break
     return keys
 
@@ -117,7 +117,7 @@ def _keys(unique: int, name: int, content: int, start: int, end: int) -> Iterato
             yield hash(("time", content, time))
 
 
-def _mark(step: Step, began: int | None) -> tuple[int, int, int, int, int]:
+def _step_digests(step: Step, began: int | None) -> tuple[int, int, int, int, int]:
     """The digests of one step: of its unique id, another id, and its content; its start and its end."""
     start, duration, response = step.start_ms, step.model_ms, step.response
     calls, id_ = response.tool_calls, response.id
@@ -133,11 +133,11 @@ def _mark(step: Step, began: int | None) -> tuple[int, int, int, int, int]:
     return unique, name, content, began + start, _UNKNOWN if duration is None else began + start + duration
 
 
-def marks_of(run: Run) -> Marks:
+def digests_of(run: Run) -> RunDigests:
     """The digests of a run."""
     began = None if run.started_at is None else _epoch_ms(run.started_at)
-    marks = zip(*[_mark(step, began) for step in run.steps], strict=True) if run.steps else [()] * 5
-    ids, names, contents, starts, ends = [array("q", column) for column in marks]
+    columns = zip(*[_step_digests(step, began) for step in run.steps], strict=True) if run.steps else [()] * 5
+    ids, names, contents, starts, ends = [array("q", column) for column in columns]
     figures = [
         (step.start_ms, step.duration_ms, step.response.usage, len(step.response.tool_calls)) for step in run.steps
     ]
@@ -146,7 +146,7 @@ def marks_of(run: Run) -> Marks:
     if not any(ids) and not any(names) and starts.count(_UNKNOWN) == len(starts):
         results = [result and result.content for result in chain.from_iterable([step.results for step in run.steps])]
         texts = hash((prompt, run.inputs, *contents, *results))
-    return Marks(
+    return RunDigests(
         ids,
         names,
         contents,
@@ -182,45 +182,47 @@ class Shared(NamedTuple):
     known: bool = False
 
 
-def shared_steps(marks: Marks, start: int, other: Marks, *, related: bool = False, grows: bool = False) -> Shared:
+def shared_steps(
+    digests: RunDigests, start: int, other: RunDigests, *, related: bool = False, grows: bool = False
+) -> Shared:
     """How many steps from place `start` on are the first ones of the other run.
 
     `start`: the place, from 0. `related`: whether the log has it that one began with the history of the other: then its
     content is enough. `grows`: whether both are of one session: then the last response of the shorter one may be a part
     of the other's.
     """
-    length = min(marks.n_steps - start, other.n_steps)
-    rewritten = related or _times_are_rewritten(marks, start, other, length)
+    length = min(digests.n_steps - start, other.n_steps)
+    rewritten = related or _times_are_rewritten(digests, start, other, length)
     certain = is_known = False
     for index in range(length):
-        id_, other_id = marks.ids[start + index], other.ids[index]
+        id_, other_id = digests.ids[start + index], other.ids[index]
         if id_ and other_id:
             if id_ != other_id:
                 return Shared(index, certain, is_known)
             certain = is_known = True
             continue
-        name, other_name = marks.names[start + index], other.names[index]
-        if marks.contents[start + index] != other.contents[index]:
-            same_start = _UNKNOWN != marks.starts[start + index] == other.starts[index]
+        name, other_name = digests.names[start + index], other.names[index]
+        if digests.contents[start + index] != other.contents[index]:
+            same_start = _UNKNOWN != digests.starts[start + index] == other.starts[index]
             if not (grows and same_start and name == other_name and index == length - 1):
                 return Shared(index, certain, is_known)
         if name and other_name and name != other_name:
             return Shared(index, certain, is_known)
-        same_time = _same_time(marks, start + index, other, index)
+        same_time = _same_time(digests, start + index, other, index)
         if same_time is False and not rewritten:
             return Shared(index, certain, is_known)
         is_known = is_known or related or same_time is True or (same_time is None and bool(name and other_name))
     return Shared(length, certain, is_known)
 
 
-def _times_are_rewritten(marks: Marks, start: int, other: Marks, length: int) -> bool:
+def _times_are_rewritten(digests: RunDigests, start: int, other: RunDigests, length: int) -> bool:
     """Whether a step that is the same by its ids has another time: then the harness wrote new ones into the copy."""
-    matches = (index for index in range(length) if other.ids[index] and marks.ids[start + index] == other.ids[index])
-    return any(_same_time(marks, start + index, other, index) is False for index in matches)
+    matches = (index for index in range(length) if other.ids[index] and digests.ids[start + index] == other.ids[index])
+    return any(_same_time(digests, start + index, other, index) is False for index in matches)
 
 
-def _same_time(marks: Marks, index: int, other: Marks, other_index: int) -> bool | None:
+def _same_time(digests: RunDigests, index: int, other: RunDigests, other_index: int) -> bool | None:
     """Whether two steps have the same time; None where it is not known."""
-    pairs = ((marks.starts[index], other.starts[other_index]), (marks.ends[index], other.ends[other_index]))
+    pairs = ((digests.starts[index], other.starts[other_index]), (digests.ends[index], other.ends[other_index]))
     comparisons = [time == other_time for time, other_time in pairs if _UNKNOWN not in (time, other_time)]
     return any(comparisons) if comparisons else None

@@ -58,7 +58,7 @@ def priced(runs: Runs) -> list[Run]:
         True
     """
     require()
-    return prices_of(as_runs(runs)).runs
+    return price_runs(as_runs(runs)).runs
 
 
 def needs_prices(runs: Sequence[Run]) -> bool:
@@ -74,7 +74,7 @@ def price_notes(runs: Sequence[Run]) -> tuple[str, ...]:
         missing = f"Dollars need the list prices of the package genai-prices: {install('boolab[prices]')}."
         return (missing,) if needs_prices(provider_runs) else ()
     n_priced = sum(step.response.usage.cost is not None for run in provider_runs for step in run.steps)
-    left_out, unpriced = prices_of(provider_runs)[1:]
+    left_out, unpriced = price_runs(provider_runs)[1:]
     notes = []
     if n_priced:
         notes.append(
@@ -89,7 +89,7 @@ def price_notes(runs: Sequence[Run]) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def prices_of(runs: Sequence[Run]) -> Prices:
+def price_runs(runs: Sequence[Run]) -> Prices:
     """The same as `priced`, with counts; without the package, the runs as they are."""
     unpriced: Counter[str] = Counter()
     if not installed():

@@ -24,7 +24,7 @@ from boolab.logs.checks import check_file, newer
 from boolab.logs.conversations import read_conversations
 from boolab.logs.copies import Copies, FileRun
 from boolab.logs.fields import Head
-from boolab.logs.list_prices import needs_prices, prices_of
+from boolab.logs.list_prices import needs_prices, price_runs
 from boolab.logs.log_files import (
     MAX_SIMILAR,
     UNKNOWN,
@@ -326,7 +326,7 @@ def _drop_copies(
 def _add_prices(row: FileRow, runs: list[Run]) -> tuple[FileRow, list[Run]]:
     """The runs with costs that their log lacks, at list prices."""
     try:
-        return row, prices_of(runs).runs if needs_prices(runs) else runs
+        return row, price_runs(runs).runs if needs_prices(runs) else runs
     except Exception as error:  # noqa: BLE001 - as above
         warning = _warn(f"{row.path}: list prices cannot be computed ({type(error).__name__}: {error})")
         return row._replace(warnings=(*row.warnings, warning)), runs

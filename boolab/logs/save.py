@@ -35,7 +35,7 @@ Records: TypeAlias = tuple[str, list[str]]
 Contents: TypeAlias = Literal["everything", "facts"]
 """What of the runs is written."""
 
-Arrow: TypeAlias = Any
+ArrowObject: TypeAlias = Any
 """An object of pyarrow, which has no types."""
 _MARK: Final = b'{"boolab":{'
 """What every trajectory of boolab holds; within a text its quotes have backslashes."""
@@ -160,7 +160,7 @@ def _write_table(runs: Iterable[Run], file: BinaryIO) -> None:
             writer.write_table(pa.Table.from_pandas(_table(group, settings), schema=schema, preserve_index=False))
 
 
-def _schema(pa: Arrow, settings: Sequence[Column]) -> Arrow:
+def _schema(pa: ArrowObject, settings: Sequence[Column]) -> ArrowObject:
     types = {"Int64": pa.int64(), "Float64": pa.float64(), "boolean": pa.bool_(), "string": pa.string()}
     from boolab.frames.recording import LISTS
 

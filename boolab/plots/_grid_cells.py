@@ -36,7 +36,7 @@ class CellMeasure(NamedTuple):
 
     numbers: pd.Series[Any]
     name: str
-    shares: bool
+    is_share: bool
 
 
 class Square(NamedTuple):
@@ -60,7 +60,7 @@ class Square(NamedTuple):
     def limits(self) -> tuple[float, float]:
         """Where the scale begins and ends: 0 and 100% for what is kept or saved; else the least and the most."""
         low, high = float(np.nanmin(self.cells)), float(np.nanmax(self.cells))
-        if self.measure.shares:
+        if self.measure.is_share:
             return 0, 1 if high > 0.5 else max(high, 0.01)  # noqa: PLR2004 - a half
         return low, high if high > low else low + 1
 
@@ -128,7 +128,7 @@ def cell_text(value: float, measure: CellMeasure) -> str:
     """The number of a cell; nothing, where there is none. Shares are rounded down: 95% is at least that."""
     if np.isnan(value):
         return ""
-    if measure.shares:
+    if measure.is_share:
         percent_value = math.floor(100 * value + 1e-9)
         return f"{percent_value}%" if percent_value or not value else "<1%"
     return f"{value:,.0f}" if value == int(value) or value >= 100 else f"{value:.3g}"  # noqa: PLR2004 - three digits
@@ -147,7 +147,7 @@ def _why_empty(
         return "no settings"
     if not np.isnan(cells).all():
         return ""
-    if measure.shares and value.startswith("kept_") and (rows["successes"] == 0).all():
+    if measure.is_share and value.startswith("kept_") and (rows["successes"] == 0).all():
         return f"no {words.plural} to keep"
     return f"{measure.name.split(' (')[0]}: unknown in every setting"
 
@@ -160,16 +160,16 @@ def _measure(rows: pd.DataFrame, value: str, words: SuccessWords) -> CellMeasure
     if value in ("kept_lower", "kept_upper"):
         bound_text = "" if value == "kept_lower" else " at most"
         return CellMeasure(
-            shares(raw, rows["successes"]), f"{words.short}{bound_text} (share)".replace("\n", " "), shares=True
+            shares(raw, rows["successes"]), f"{words.short}{bound_text} (share)".replace("\n", " "), is_share=True
         )
     if spent_name != value and spent_name in UNITS and spent_name in rows:
-        return CellMeasure(shares(raw, rows[spent_name] + raw), f"{UNITS[spent_name][1]} saved (share)", shares=True)
+        return CellMeasure(shares(raw, rows[spent_name] + raw), f"{UNITS[spent_name][1]} saved (share)", is_share=True)
     if value == "success_share":
-        return CellMeasure(raw, f"{words.unit}s that succeed (share)", shares=True)
+        return CellMeasure(raw, f"{words.unit}s that succeed (share)", is_share=True)
     if value.startswith("n_") and value != "n_runs" and "n_runs" in rows:
-        return CellMeasure(shares(raw, rows["n_runs"]), f"{words.unit}s {_ended(value[2:])} (share)", shares=True)
+        return CellMeasure(shares(raw, rows["n_runs"]), f"{words.unit}s {_ended(value[2:])} (share)", is_share=True)
     unit = UNITS[value][1] if value in UNITS else value.replace("_", " ")
-    return CellMeasure(raw, f"{unit} spent" if value in UNITS else unit, shares=False)
+    return CellMeasure(raw, f"{unit} spent" if value in UNITS else unit, is_share=False)
 
 
 def _ended(name: str) -> str:
@@ -228,7 +228,7 @@ def _title(
     if good is not None and keep is not None and not pd.isna(total) and total:
         enough_count = int(good.sum())
         share = "all" if keep == 1 else f"at least {whole_percent(keep, 1)} of"
-        if value.startswith("saved_") and enough_count and measure.shares:
+        if value.startswith("saved_") and enough_count and measure.is_share:
             best = int(measure.numbers.where(_enough(rows, keep) == 1).fillna(-1).argmax())
             row = row_at(rows.iloc[best : best + 1], {})
             largest_amount = spent_and_saved(value.removeprefix("saved_"), row, "Up to").replace("Up to ", "", 1)

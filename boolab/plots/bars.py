@@ -221,15 +221,15 @@ def plot_tools(data: Data, *, top: int = 12, title: str | None = style.AUTO, ax:
     if calls.empty:
         return style.empty_axes(ax, "no tool calls")
     outcomes = outcomes_of(calls)
-    tools = cross(calls["tool"].astype(TEXT).fillna("").replace("", NO_NAME), outcomes, CALL_LOOKS)
-    tools = tools.loc[tools.sum(axis=1).sort_values(ascending=False, kind="stable").index]
-    shown_tools = tools.iloc[:top]
+    tool_counts = cross(calls["tool"].astype(TEXT).fillna("").replace("", NO_NAME), outcomes, CALL_LOOKS)
+    tool_counts = tool_counts.loc[tool_counts.sum(axis=1).sort_values(ascending=False, kind="stable").index]
+    shown_tools = tool_counts.iloc[:top]
     ax = style.rows_axes(ax, [shorten(str(name)) for name in shown_tools.index], outcomes)
     draw_bars(ax, shown_tools, CALL_LOOKS)
     label_ends(ax, shown_tools, [_failures(row) for row in shown_tools.to_dict("records")])
     key = style.key_of(ax, outcomes, CALL_LOOKS)
-    notes = _tools_notes(calls, tools, tools.iloc[top:])
-    heading = style.chosen(title, _tools_title(tools))
+    notes = _tools_notes(calls, tool_counts, tool_counts.iloc[top:])
+    heading = style.chosen(title, _tools_title(tool_counts))
     return style.finish(ax, title=heading, xlabel="tool calls", ylabel="tool", grid=ax.xaxis, key=key, notes=notes,
                         subject="Results of calls by tool")  # fmt: skip
 
@@ -249,11 +249,11 @@ def _failures(row: Mapping[Any, int]) -> str:
     return ", ".join(parts)
 
 
-def _tools_notes(calls: pd.DataFrame, tools: pd.DataFrame, rest: pd.DataFrame) -> list[str]:
+def _tools_notes(calls: pd.DataFrame, tool_counts: pd.DataFrame, rest: pd.DataFrame) -> list[str]:
     runs = f" in {count(calls['run_id'].nunique(), 'run')} with calls" if "run_id" in calls else ""
-    total, hidden_totals = tools.sum().astype(int), rest.sum().astype(int)
+    total, hidden_totals = tool_counts.sum().astype(int), rest.sum().astype(int)
     notes = [
-        f"{count(len(calls), 'call')} of {count(len(tools), 'tool')}{runs}.",
+        f"{count(len(calls), 'call')} of {count(len(tool_counts), 'tool')}{runs}.",
         missing(total[UNKNOWN], "call", "of unknown error status"),
         missing(total["dropped"], "call", "dropped: paid for, never executed"),
     ]
@@ -263,14 +263,14 @@ def _tools_notes(calls: pd.DataFrame, tools: pd.DataFrame, rest: pd.DataFrame) -
     return notes
 
 
-def _tools_title(tools: pd.DataFrame) -> str:
-    failed, ok, unknown, dropped = (int(tools[name].sum()) for name in CALL_LOOKS)
+def _tools_title(tool_counts: pd.DataFrame) -> str:
+    failed, ok, unknown, dropped = (int(tool_counts[name].sum()) for name in CALL_LOOKS)
     known_count = failed + ok
     if not known_count and unknown:
         how_many = f"ow many of {count(unknown, 'call')} failed is not known"
-        if len(tools) == 1:
+        if len(tool_counts) == 1:
             return f"H{how_many}"
-        calls = tools.sum(axis=1)
+        calls = tool_counts.sum(axis=1)
         return f"{shorten(str(calls.idxmax()))} is called most, {int(calls.max()):,} times; h{how_many}"
     if not known_count:
         return f"{all_of(dropped, 'call')} {'was' if dropped == 1 else 'were'} dropped"
@@ -284,7 +284,7 @@ def _tools_title(tools: pd.DataFrame) -> str:
             else f"None of {known_count:,} calls{condition} failed"
         )
     title = f"{failed:,} of {known_count:,} calls{condition} failed"
-    if len(tools) == 1:
+    if len(tool_counts) == 1:
         return title
-    most_failures, worst = int(tools["failed"].max()), shorten(str(tools["failed"].idxmax()))
+    most_failures, worst = int(tool_counts["failed"].max()), shorten(str(tool_counts["failed"].idxmax()))
     return f"{title}, all in {worst}" if most_failures == failed else f"{title}, {most_failures:,} of them in {worst}"

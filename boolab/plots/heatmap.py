@@ -250,7 +250,7 @@ def _bar(ax: Axes, measure: CellMeasure, colours: Colormap, scale: Normalize) ->
     """The colour bar, in the style of the figure."""
     bar = style.color_bar(ax, colours, scale, measure.name, fraction=0.05, aspect=24)
     bar.locator = MaxNLocator(5)
-    if measure.shares:
+    if measure.is_share:
         bar.formatter = FuncFormatter(lambda value, _: f"{100 * value:g}%")
     bar.update_ticks()
 

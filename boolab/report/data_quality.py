@@ -41,7 +41,7 @@ class Quality:
     @cached_property
     def problems(self) -> Problems:
         """What could not be read."""
-        return problems_of(self.study.reading.files)
+        return problems_of(self.study.loaded_logs.files)
 
     @property
     def skipped(self) -> tuple[FileRow, ...]:
@@ -51,7 +51,7 @@ class Quality:
     @cached_property
     def inconsistent(self) -> list[str]:
         """The figures of logs that differ from what was read of them, with their paths."""
-        return [f"{row.path}: {text}" for row in self.study.reading.files for text in row.inconsistencies]
+        return [f"{row.path}: {text}" for row in self.study.loaded_logs.files for text in row.inconsistencies]
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -66,16 +66,16 @@ class Quality:
     @cached_property
     def formats(self) -> list[tuple[str, int]]:
         """The formats that were read, and how many files had each."""
-        return Counter(str(row.format) for row in self.study.reading.files if row.skipped is None).most_common()
+        return Counter(str(row.format) for row in self.study.loaded_logs.files if row.skipped is None).most_common()
 
     @cached_property
     def counts(self) -> Mapping[str, int]:
         """The counts of files, runs, steps, calls and labels."""
         runs = self.study.runs
         return {
-            "files": len(self.study.reading.files),
-            "files_read": len(self.study.reading.files) - len(self.skipped),
-            "bytes": sum(row.bytes for row in self.study.reading.files),
+            "files": len(self.study.loaded_logs.files),
+            "files_read": len(self.study.loaded_logs.files) - len(self.skipped),
+            "bytes": sum(row.bytes for row in self.study.loaded_logs.files),
             "runs": len(runs),
             "turns": sum(1 for run in runs for _ in turns_of(run)),
             "tasks": len({*self.study.tasks} - {""}),

@@ -43,7 +43,7 @@ class HowToSet(NamedTuple):
 
 def how_to_set(study: Study) -> list[HowToSet]:
     """How the recommended settings are set, group by group as in the summary; empty if no limit is recommended."""
-    targets = {target_of_source(maker.source) for maker in study.makers}
+    targets = {target_of_source(agent.source) for agent in study.agent_counts}
     target = targets.pop() if len(targets) == 1 else None
     order = {row.name: index for index, row in enumerate(summary_rows(study))}
     limits = sorted(study.found.limits_by_group().items(), key=lambda item: order.get(item[0], len(order)))

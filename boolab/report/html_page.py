@@ -49,7 +49,7 @@ from boolab.report.html import PageCell, PageTable, rendered
 from boolab.report.limit_tables import GroupRows, LimitTables, Listed, declared_limits, linked, listed_cuts
 from boolab.report.progress import parts_bar
 from boolab.report.run_excerpts import MAX_ROWS, MAX_RUNS, RunBook
-from boolab.report.snippets import NOTHING_READ, Sources, front_matter, python, shell
+from boolab.report.snippets import NOTHING_READ, LogInputs, front_matter, python, shell
 from boolab.report.study import MAX_GROUPS, UNITS, CountedUnits, Study
 from boolab.report.summary import MAX_ROWS as MAX_AGENTS
 from boolab.report.summary import (
@@ -62,7 +62,7 @@ from boolab.report.summary import (
     summary_rows,
     trade_words,
 )
-from boolab.report.text import MAKER_HEAD, explained, kept_name, maker_rows, saved, which_one
+from boolab.report.text import AGENT_HEAD, agent_rows, explained, format_saved, kept_name, which_one
 from boolab.stats.recommend.wording import notes_by_kind
 from boolab.stats.scorecard.scorecard import scorecard
 from boolab.stats.survival import survival
@@ -84,22 +84,22 @@ def page_of(
     *,
     title: str | None = None,
     transcripts: bool = True,
-    sources: Sources = NOTHING_READ,
+    inputs: LogInputs = NOTHING_READ,
     full: bool = False,
     progress: bool = False,
 ) -> str:
     """The page; its title is its result, if none is given."""
-    return _Page(study, title, transcripts=transcripts, sources=sources, full=full).html(progress=progress)
+    return _Page(study, title, transcripts=transcripts, inputs=inputs, full=full).html(progress=progress)
 
 
 class _Page:
     """What one page shows."""
 
-    def __init__(self, study: Study, title: str | None, *, transcripts: bool, sources: Sources, full: bool) -> None:
+    def __init__(self, study: Study, title: str | None, *, transcripts: bool, inputs: LogInputs, full: bool) -> None:
         self.study = study
         self.title = title
         self.transcripts = transcripts
-        self.sources = sources
+        self.inputs = inputs
         self.full = full
         self.most = None if full else MAX_AGENTS
         self.quality = Quality(study)
@@ -150,7 +150,7 @@ class _Page:
             "csv": base64.b64encode(as_csv(summary_frame(study, self.summary)).encode()).decode(),
             "frames": frames,
             "without": self._without([row.name for row in groups[len(frames) :]]),
-            "makers": self._makers(),
+            "agents": self._agents(),
             "question": self._question(),
             "sentences": study.found.sentences,
             "explained": explained(study),
@@ -165,8 +165,8 @@ class _Page:
                 "ways": self._ways(),
                 "targets": ", ".join(TARGETS),
                 "front_matter": front_matter(study, self.most),
-                "python": python(study, self.sources),
-                "shell": shell(study, self.sources),
+                "python": python(study, self.inputs),
+                "shell": shell(study, self.inputs),
                 "left": self._left("group", len(how_to_set(study))),
             },
         }
@@ -191,7 +191,7 @@ class _Page:
 
     def _size(self) -> str:
         counts, question = self.quality.counts, self.study.question
-        agents = f"{count(len(self.study.makers), 'agent')}, " if len(self.study.makers) > 1 else ""
+        agents = f"{count(len(self.study.agent_counts), 'agent')}, " if len(self.study.agent_counts) > 1 else ""
         groups = sum(row.recommended for row in self.summary)
         if groups > 1 and self.study.group_noun != "agent":
             agents = f"{count(groups, self.study.group_noun)}, {agents}"
@@ -202,8 +202,8 @@ class _Page:
         return f"{what}. To keep: {level(question.keep)} of future ones, with {level(question.confidence)} confidence"
 
     def _question(self) -> str:
-        question, makers = self.study.question, len(self.study.makers)
-        whose = f"the {makers:,} agents'" if makers > 1 else "this agent's"
+        question, n_agents = self.study.question, len(self.study.agent_counts)
+        whose = f"the {n_agents:,} agents'" if n_agents > 1 else "this agent's"
         return (
             f"The question: which limits on its loop keep at least {level(question.keep)} of {whose} "
             f"{kept_name(self.study)}, at {level(question.confidence)} confidence, and what do they save?"
@@ -228,7 +228,7 @@ class _Page:
                 "to": self._stopped(row, place),
                 "bar": f"{100 * share / most:.1f}" if share is not None and row.is_on else None,
                 "share": "not known" if row.is_on and share is None else shares[place],
-                "saved": saved(self.study.measure, row.saved) if row.is_on else "",
+                "saved": format_saved(self.study.measure, row.saved) if row.is_on else "",
                 "trade": word, "trade_note": numbers,
             })  # fmt: skip
         return {
@@ -245,7 +245,7 @@ class _Page:
     def _command(self) -> str:
         """The command that makes this page with all groups and all pages of CapLab."""
         more = ["--full"] if self.transcripts else ["--full", "--no-transcripts"]
-        return shell(self.study, self.sources, "report", more)
+        return shell(self.study, self.inputs, "report", more)
 
     def _left(self, what: str, n: int) -> tuple[str, str] | None:
         """What is not on the page, with the command that shows it; None where everything is."""
@@ -272,11 +272,11 @@ class _Page:
         self.lists[to] = listed_cuts(self.study, name, cuts, group=row.key)
         return to
 
-    def _makers(self) -> dict[str, object] | None:
+    def _agents(self) -> dict[str, object] | None:
         """The agents of these runs, if there are several."""
-        if len(self.study.makers) <= 1:
+        if len(self.study.agent_counts) <= 1:
             return None
-        return {"question": which_one(self.study), "table": PageTable(MAKER_HEAD, maker_rows(self.study), (2, 3, 4))}
+        return {"question": which_one(self.study), "table": PageTable(AGENT_HEAD, agent_rows(self.study), (2, 3, 4))}
 
     def _ways(self) -> list[dict[str, object]]:
         """How the setting of each group is set: for the harness of the logs, as a command, and for each other one."""
@@ -297,7 +297,7 @@ class _Page:
 
     def _typed(self, text: str) -> str:
         """A text whose commands run as they stand where the page is made."""
-        return with_program(text, self.sources.program)
+        return with_program(text, self.inputs.program)
 
     # --- The data -----------------------------------------------------------------------------------------------------
 

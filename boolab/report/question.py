@@ -63,7 +63,7 @@ class Question:
         return self.identity if uses_own else get_policy(self.policy or "").detectors.identity
 
     @property
-    def groups(self) -> list[str] | None:
+    def group_by(self) -> list[str] | None:
         """The argument `by` of `recommend` and `counterfactual`: an empty list takes all agents together."""
         return [] if self.pooled else list(self.by) or None
 

@@ -17,7 +17,7 @@ from boolab.whatif.step_table import scopes_of
 MIN_RANGE: Final = 3  # fewer values are written one by one
 
 
-class Sources(NamedTuple):
+class LogInputs(NamedTuple):
     """What was read."""
 
     logs: Sequence[str] = ()  # Files, folders, globs
@@ -27,7 +27,7 @@ class Sources(NamedTuple):
     program: str = "boolab"  # what to type for boolab where the page is made
 
 
-NOTHING_READ: Final = Sources()
+NOTHING_READ: Final = LogInputs()
 
 
 def front_matter(study: Study, max_blocks: int | None = None) -> str:
@@ -64,10 +64,10 @@ def _tightest_value(study: Study, axis: str) -> float | None:
     return None
 
 
-def python(study: Study, sources: Sources) -> str:
+def python(study: Study, inputs: LogInputs) -> str:
     """The code that gives the same recommendation, and what its setting makes of the runs."""
     question = study.question
-    paths = repr(list(sources.logs)) if len(sources.logs) != 1 else repr(sources.logs[0])
+    paths = repr(list(inputs.logs)) if len(inputs.logs) != 1 else repr(inputs.logs[0])
     options = f"scope={question.scope!r}, identity={identity_arguments(question.same or 'canonical')}"
     options += f", policy={question.policy!r}" if question.policy else ""
     arguments = [
@@ -76,18 +76,18 @@ def python(study: Study, sources: Sources) -> str:
         f"objective={question.objective!r}",
         options,
     ]
-    arguments += [f"by={question.groups!r}"] if question.groups is not None else []
+    arguments += [f"by={question.group_by!r}"] if question.group_by is not None else []
     arguments += [f"success={question.success!r}"] if question.success else []
     grid = study.searched
     arguments += [f"grid={_grid(grid)}"] if grid else []
     lines = ["import boolab as bl"]
-    read_options = [f"format={sources.format!r}"] if sources.format else []
+    read_options = [f"format={inputs.format!r}"] if inputs.format else []
     read_options += [] if question.prices else ["prices=False"]
-    if sources.since or sources.limit:
-        if sources.since:
+    if inputs.since or inputs.limit:
+        if inputs.since:
             lines.append("from datetime import datetime")
-            read_options.append(f"since=datetime.fromisoformat({sources.since[1].isoformat()!r})")
-        read_options += [f"limit={sources.limit}"] if sources.limit else []
+            read_options.append(f"since=datetime.fromisoformat({inputs.since[1].isoformat()!r})")
+        read_options += [f"limit={inputs.limit}"] if inputs.limit else []
         lines += ["", f"runs = list(bl.read_logs({', '.join([paths, *read_options])}).runs)"]
     else:
         lines += ["", f"runs = bl.load_runs({', '.join([paths, *read_options])})"]
@@ -123,10 +123,10 @@ def _grid(grid: Mapping[str, Sequence[Any]]) -> str:
     return f"{{{', '.join(parts)}}}"
 
 
-def shell(study: Study, sources: Sources, command: str = "whatif", options: Sequence[str] = ()) -> str:
+def shell(study: Study, inputs: LogInputs, command: str = "whatif", options: Sequence[str] = ()) -> str:
     """The command that gives the same result; with a comment where the command line cannot express it."""
     question = study.question
-    words = ["boolab", command, *sources.logs, *options, "--scope", question.scope, "--keep", repr(question.keep)]
+    words = ["boolab", command, *inputs.logs, *options, "--scope", question.scope, "--keep", repr(question.keep)]
     words += ["--confidence", repr(question.confidence), "--objective", question.objective]
     words += [word for axis, values in (question.grid or {}).items() for word in (LIMITS[axis].option, _values(values))]
     words += [word for column in question.by for word in ("--by", column)]
@@ -135,17 +135,17 @@ def shell(study: Study, sources: Sources, command: str = "whatif", options: Sequ
     words += ["--policy", question.policy] if question.policy else []
     words += ["--success", question.success] if question.success else []
     words += [] if question.prices else ["--no-prices"]
-    words += ["--format", sources.format] if sources.format else []
-    words += ["--since", sources.since[0]] if sources.since else []
-    words += ["--limit", str(sources.limit)] if sources.limit else []
+    words += ["--format", inputs.format] if inputs.format else []
+    words += ["--since", inputs.since[0]] if inputs.since else []
+    words += ["--limit", str(inputs.limit)] if inputs.limit else []
     identity = question.same or "canonical"
     words += ["--identity", identity if isinstance(identity, str) else identity.get("*") or "canonical"]
     if isinstance(identity, str):
-        return with_program(shlex.join(words), sources.program)
+        return with_program(shlex.join(words), inputs.program)
     words += [word for tool, kind in identity.items() if kind is None for word in ("--exempt", tool)]
     needs_note = any(kind is not None for tool, kind in identity.items() if tool != "*")
     note = "\n# The result compares calls of some tools in other ways too, which the command line cannot express."
-    return with_program(shlex.join(words), sources.program) + (note if needs_note else "")
+    return with_program(shlex.join(words), inputs.program) + (note if needs_note else "")
 
 
 def _values(values: Sequence[Any]) -> str:

@@ -45,7 +45,7 @@ MAX_COMBINATIONS: Final = 20_000
 """How many combinations of settings a table has where none were asked for."""
 
 
-class Maker(NamedTuple):
+class AgentCounts(NamedTuple):
     """An agent of these runs: where its logs come from, how many runs there are, and how many are labelled."""
 
     source: str
@@ -90,7 +90,7 @@ class Study:
     """The data, the question, and the results."""
 
     question: Question  # what was asked
-    reading: Reading  # the files
+    loaded_logs: Reading  # the files
     runs: list[Run]  # their runs
     homes: list[str]  # the file of each run
     by_label: Sequence[bool]  # of each run, whether the successes of its group are labels, not the proxy
@@ -105,16 +105,16 @@ class Study:
         return str(values[0]) if len(values) == 1 else "mixed"
 
     @cached_property
-    def makers(self) -> list[Maker]:
+    def agent_counts(self) -> list[AgentCounts]:
         """The agents of these runs, in the order of `in_agent_order`."""
-        counts_by_maker: dict[tuple[str, str], list[int]] = {}
+        counts_by_agent: dict[tuple[str, str], list[int]] = {}
         for run in self.runs:
-            sums = counts_by_maker.setdefault((clean(run.source), clean(run.agent)), [0, 0, 0, 0])
+            sums = counts_by_agent.setdefault((clean(run.source), clean(run.agent)), [0, 0, 0, 0])
             for index, amount in enumerate((1, run.n_steps, run.success is True, run.success is not None)):
                 sums[index] += amount
         keys = [(clean(run.source), clean(run.agent)) for run in self.runs]
         main = [run.parent_run_id is None for run in self.runs]
-        return [Maker(*key, *counts_by_maker[key]) for key in in_agent_order(keys, main)]
+        return [AgentCounts(*key, *counts_by_agent[key]) for key in in_agent_order(keys, main)]
 
     @cached_property
     def counted(self) -> list[CountedUnits]:
@@ -368,26 +368,26 @@ def study_of(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ReadWarning)  # the account of the files has them
         options: dict[str, Any] = {"format": format, "since": since, "limit": limit, "progress": progress}
-        reading = read_logs(list(logs), **options, prices=question.prices)
-    if not reading.runs:
-        raise SettingError(_why_no_run(reading, logs, since))
-    runs = list(reading.runs)
+        loaded_logs = read_logs(list(logs), **options, prices=question.prices)
+    if not loaded_logs.runs:
+        raise SettingError(_why_no_run(loaded_logs, logs, since))
+    runs = list(loaded_logs.runs)
     if question.labels is not None:
         key, labels = labels_of(question.labels)
         runs = label(runs, labels, key=key)
     if question.success == "ended":
         runs = [replace(run, success=None) for run in runs]
-    return study_of_runs(runs, question, reading, progress=progress)
+    return study_of_runs(runs, question, loaded_logs, progress=progress)
 
 
-def study_of_runs(runs: list[Run], question: Question, reading: Reading, *, progress: bool = False) -> Study:
+def study_of_runs(runs: list[Run], question: Question, loaded_logs: Reading, *, progress: bool = False) -> Study:
     """The result for runs that were read."""
     check_tools(question.identity, tools_called(runs))
-    homes = [row.path for row in reading.files for _ in range(row.runs)]
+    homes = [row.path for row in loaded_logs.files for _ in range(row.runs)]
     scopes = scopes_of([run.source for run in runs], question.scope)
     if not question.by and not question.pooled:  # a limit is for one agent, and for one kind of task
         sets = (SET,) if len({run.settings.get(SET) for run in runs}) > 1 else ()  # tasks differ in what a cap loses
-        question = replace(question, by=(*_makers_apart(runs), *sets))
+        question = replace(question, by=(*_agent_keys(runs), *sets))
     if len(set(scopes)) == 1:
         question = replace(question, scope="run" if scopes[0] == "run" else "turn")
     elif "source" not in question.by:  # two meanings of a limit are never mixed
@@ -399,13 +399,13 @@ def study_of_runs(runs: list[Run], question: Question, reading: Reading, *, prog
     margins = {}
     with parts_bar("comparing limits", 1 + len(on_values), show=progress) as move:
         advice = _advice(runs, question)
-        if question.groups is None and "agent" in advice.frame:  # each agent of a family has a setting of its own
+        if question.group_by is None and "agent" in advice.frame:  # each agent of a family has a setting of its own
             question = replace(question, by=("agent",))
         move()
         for axis, values in on_values.items():
             margins[axis] = sum_units(units, by_label, {axis: [*values, None]}, question)
             move()
-    return Study(question, reading, runs, homes, by_label, units, advice, margins)
+    return Study(question, loaded_logs, runs, homes, by_label, units, advice, margins)
 
 
 def _by_label(runs: Sequence[Run], question: Question) -> list[bool]:
@@ -416,13 +416,19 @@ def _by_label(runs: Sequence[Run], question: Question) -> list[bool]:
     return [any(labelled)] * len(runs)
 
 
-def _makers_apart(runs: Sequence[Run]) -> tuple[str, ...]:
+def _agent_keys(runs: Sequence[Run]) -> tuple[str, ...]:
     """The columns that keep several agents apart."""
-    makers = {(clean(run.source), clean(run.agent)) for run in runs}
-    agents = {agent for _, agent in makers}
-    if len(makers) < 2:  # noqa: PLR2004 - one agent
+    sources_and_agents = {(clean(run.source), clean(run.agent)) for run in runs}
+    agents = {agent for _, agent in sources_and_agents}
+    if len(sources_and_agents) < 2:  # noqa: PLR2004 - one agent
         return ()
-    return ("agent",) if len(agents) == len(makers) else ("source", "agent") if len(agents) > 1 else ("source",)
+    return (
+        ("agent",)
+        if len(agents) == len(sources_and_agents)
+        else ("source", "agent")
+        if len(agents) > 1
+        else ("source",)
+    )
 
 
 def _advice(runs: list[Run], question: Question) -> Recommendation:
@@ -433,7 +439,7 @@ def _advice(runs: list[Run], question: Question) -> Recommendation:
             question.keep,
             question.confidence,
             question.objective,
-            by=question.groups,
+            by=question.group_by,
             success=question.success,
             grid=searched_grid(question),
             **question.how,
@@ -445,11 +451,11 @@ def _advice(runs: list[Run], question: Question) -> Recommendation:
         return Recommendation("No recommendation", pd.DataFrame(), reasons, verdict=reasons)
 
 
-def _why_no_run(reading: Reading, logs: Sequence[str], since: datetime | None) -> str:
-    if not reading.files:
+def _why_no_run(loaded_logs: Reading, logs: Sequence[str], since: datetime | None) -> str:
+    if not loaded_logs.files:
         return why_no_log(logs, since)
-    reason = next((f": {row.skipped}" for row in reading.files if row.skipped), "")
-    return f"{path_names(logs)}: there is no run in {count(len(reading.files), 'file')}{reason}"
+    reason = next((f": {row.skipped}" for row in loaded_logs.files if row.skipped), "")
+    return f"{path_names(logs)}: there is no run in {count(len(loaded_logs.files), 'file')}{reason}"
 
 
 def _int_or_none(value: SupportsInt) -> int | None:

@@ -154,7 +154,7 @@ def _data(study: Study, key: str, values: Sequence[Any]) -> str:
 
 def _whose(study: Study) -> str:
     """The agent of these runs, if there is one."""
-    return group_name([study.makers[0].agent]) if len(study.makers) == 1 else "all agents"
+    return group_name([study.agent_counts[0].agent]) if len(study.agent_counts) == 1 else "all agents"
 
 
 def _unit(study: Study) -> str:

@@ -26,7 +26,7 @@ from boolab.stats.trade import BETTER_OFF
 SCHEMA: Final = "boolab/whatif/1"
 
 _MARKS: Final = {"recommended": "<- recommended", "tightest": "<- loses none", "": ""}
-MAX_MAKERS: Final = 20  # agents that are listed
+MAX_AGENTS: Final = 20  # agents that are listed
 MAX_NAMED: Final = 3  # groups that are left out, and named
 MAX_NAME: Final = 20
 """So many characters of a name are in a row of a table, which has to fit 80 columns."""
@@ -41,7 +41,7 @@ def text(study: Study, *, full: bool = False) -> str:
     blocks = ["\n".join(wrapped(sentence) for sentence in found.verdict)]
     how = how_to_set_text(study, full=full)
     blocks += [_headed("How to set it", how)] if how else []
-    blocks += [_headed("Whose runs these are", _makers(study))] if len(study.makers) > 1 else []
+    blocks += [_headed("Whose runs these are", _agents(study))] if len(study.agent_counts) > 1 else []
     if study.question.by and not found.frame.empty:
         blocks.append(_headed(f"By {', '.join(map(column_name, study.question.by))}", _by_group(study)))
     few = full or not study.question.by
@@ -89,7 +89,7 @@ def _by_group(study: Study) -> str:
         f"{UNITS[study.measure]} saved",
     ]
     cells = []
-    listed = rows[:MAX_MAKERS]
+    listed = rows[:MAX_AGENTS]
     for row, share in zip(listed, percents([row.saved_share for row in listed]), strict=True):
         form = "({})" if row.is_poor else "{}"
         limits = [form.format(cell) if (cell := limit_cell(row, axis)) else "off" for axis in axes]
@@ -102,33 +102,37 @@ def _by_group(study: Study) -> str:
     return "\n".join([*lines, *([f"{count(more, 'further group')}: --json has all."] if more > 0 else [])])
 
 
-MAKER_HEAD: Final = ("source", "agent", "runs", "steps", "labelled successes")
+AGENT_HEAD: Final = ("source", "agent", "runs", "steps", "labelled successes")
 
 
-def maker_rows(study: Study) -> list[list[str]]:
+def agent_rows(study: Study) -> list[list[str]]:
     """A row for each agent of these runs: how many, and how many of them are labelled successes."""
     return [
         [m.source, shorten(m.agent) or NO_NAME, f"{m.runs:,}", f"{m.steps:,}", f"{m.successes:,} of {m.labelled:,}"]
-        for m in study.makers[:MAX_MAKERS]
+        for m in study.agent_counts[:MAX_AGENTS]
     ]
 
 
 def which_one(study: Study) -> str:
     """That there are several agents, and how to keep them apart."""
-    more = f" {len(study.makers) - MAX_MAKERS:,} more are not listed." if len(study.makers) > MAX_MAKERS else ""
+    more = (
+        f" {len(study.agent_counts) - MAX_AGENTS:,} more are not listed."
+        if len(study.agent_counts) > MAX_AGENTS
+        else ""
+    )
     if study.question.by:
         return (
-            f"{len(study.makers):,} agents. A limit is for one agent and its tasks, so runs are kept apart by "
+            f"{len(study.agent_counts):,} agents. A limit is for one agent and its tasks, so runs are kept apart by "
             f"{joined([*map(column_name, study.question.by)])}.{more}"
         )
     return (
-        f"{len(study.makers):,} agents.{more} A limit is for one agent, and what is here is about all of them "
+        f"{len(study.agent_counts):,} agents.{more} A limit is for one agent, and what is here is about all of them "
         "together: read the logs of one agent alone, or keep the agents apart with --by agent."
     )
 
 
-def _makers(study: Study) -> str:
-    lines = aligned([MAKER_HEAD, *maker_rows(study)], left=(0, 1))
+def _agents(study: Study) -> str:
+    lines = aligned([AGENT_HEAD, *agent_rows(study)], left=(0, 1))
     return "\n".join([wrapped(which_one(study)), "", *(f"  {line}" for line in lines)])
 
 
@@ -227,14 +231,14 @@ def saved_cells(names: Sequence[str], rows: Sequence[LimitRow]) -> list[list[str
         amounts = [None if row.undecided else row.saved[name] for row in rows]
         shares = percents([None if amount is None or not amount[1] else amount[0] / amount[1] for amount in amounts])
         columns.append([
-            "not known" if amount is None else saved(name, amount) + (f" ({share})" if share else "")
+            "not known" if amount is None else format_saved(name, amount) + (f" ({share})" if share else "")
             for amount, share in zip(amounts, shares, strict=True)
         ])  # fmt: skip
     return [[column[place] for column in columns] for place in range(len(rows))]
 
 
-def saved(name: str, amount: tuple[float, float] | None) -> str:
-    """What is saved, with its base: "36 of 642"."""
+def format_saved(name: str, amount: tuple[float, float] | None) -> str:
+    """Format what is saved, with its base: "36 of 642"."""
     if amount is None:
         return "not known"
     part, whole = amount

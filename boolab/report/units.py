@@ -101,7 +101,7 @@ def sum_units(
     parts = []
     for runs in filter(None, kinds) if units else [[]]:
         kind_runs = with_settings(runs, question.by, all_runs)
-        table = counterfactual(kind_runs, grid=grid, by=question.groups, aggregate=True, **question.how)
+        table = counterfactual(kind_runs, grid=grid, by=question.group_by, aggregate=True, **question.how)
         by_turn = (table["scope"] == "turn") & (table["success_by"] == PROXY)  # without labels each unit is a turn
         parts.append(_mask_unknown_amounts(table.assign(success_by=table["success_by"].mask(by_turn, TURN_PROXY))))
     if len(parts) == 1:

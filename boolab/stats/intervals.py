@@ -236,27 +236,27 @@ class ClusterBootstrap:
 
     def quotient(
         self,
-        upper_ratio: tuple[npt.ArrayLike, npt.ArrayLike],
-        lower_ratio: tuple[npt.ArrayLike, npt.ArrayLike],
+        numerator_ratio: tuple[npt.ArrayLike, npt.ArrayLike],
+        denominator_ratio: tuple[npt.ArrayLike, npt.ArrayLike],
         confidence: float,
     ) -> tuple[Array, Array]:
         """The percentile interval of one ratio of sums over another, such as precision over the share of positives.
 
-        `upper_ratio`: its numerator and denominator; shape (observations, columns) each. `lower_ratio`: those of the
-        ratio below it; the same shape. Returns both ends, of shape (columns,). NaN where fewer than two clusters have a
-        part of the first denominator.
+        `numerator_ratio`: its numerator and denominator; shape (observations, columns) each. `denominator_ratio`: those
+        of the ratio below it; the same shape. Returns both ends, of shape (columns,). NaN where fewer than two clusters
+        have a part of the first denominator.
         """
-        sums = [_columns(self.sums(values)) for values in (*upper_ratio, *lower_ratio)]
+        sums = [_columns(self.sums(values)) for values in (*numerator_ratio, *denominator_ratio)]
         level = expanded((1 - confidence) / 2, (sums[1] > 0).sum(axis=0))
         low, high = np.full((2, len(level)), np.nan)
         resampled = ~np.isnan(level)
         if resampled.any():
-            upper_ratios, lower_ratios = (
+            numerator_ratios, denominator_ratios = (
                 self._ratios(numerators[:, resampled], denominators[:, resampled])
                 for numerators, denominators in (sums[:2], sums[2:])
             )
             ends = np.stack([level[resampled], 1 - level[resampled]])
-            low[resampled], high[resampled] = percentiles(_divide(upper_ratios, lower_ratios), ends)
+            low[resampled], high[resampled] = percentiles(_divide(numerator_ratios, denominator_ratios), ends)
         return low, high
 
     def largest(self, values: npt.ArrayLike) -> Array:

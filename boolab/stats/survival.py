@@ -52,7 +52,7 @@ _TABLE: dict[str, str] = {
     **dict.fromkeys(("n", "ended", "censored", "median", "median_low", "median_high"), INT),
     **dict.fromkeys(("success", "failure"), FLOAT),
 }
-LABEL: Final = "success"
+SUCCESS_COLUMN: Final = "success"
 """The column by which groups can be compared, though it is known only after a run."""
 _TESTS: dict[str, str] = {
     **dict.fromkeys(("first", "second"), TEXT),
@@ -110,7 +110,7 @@ def survival(
     column_names = [f"by_{key}" if key in _COLUMNS or key in _TABLE else key for key in keys]
     data = runs if isinstance(runs, pd.DataFrame) else as_runs(runs)
     column, noun = f"n_{of}", MEASURES[of].singular
-    units = units_of(data, scope=scope, by=[key for key in keys if key != LABEL], measures=[column])
+    units = units_of(data, scope=scope, by=[key for key in keys if key != SUCCESS_COLUMN], measures=[column])
     known_units = units[units[column].notna() & units["ended"].notna()].reset_index(drop=True)
     groups = [
         _Group(values, rows, keys, column, confidence) for values, rows in grouped(known_units, keys) if len(rows)
@@ -187,7 +187,7 @@ class _Group:
 
 def _label_name(key: str, value: object) -> object:
     """A value of a group; a label as a word."""
-    if key != LABEL:
+    if key != SUCCESS_COLUMN:
         return value
     return "no label" if is_missing(value) else "success" if value else "failure"
 

@@ -11,7 +11,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 from boolab.errors import StoreError
 from boolab.store.message_rows import TABLES
-from boolab.store.rows import HEAD, Row, RunRecord, is_odd, make_storable
+from boolab.store.rows import HEAD_COLUMNS, Row, RunRecord, is_odd, make_storable
 from boolab.store.schema import insert_into, placeholders, select_from, update_rows
 
 End: TypeAlias = Literal["finished", "interrupted"]
@@ -127,13 +127,13 @@ def put_changes(
         row = (root, attempt, "running", stored_cell, root, 0, None, *head, None, odd)
         connection.execute(insert_into("runs", _RUN), row)
     else:
-        assignments = (*(f"{name} = ?" for name in HEAD), "odd = max(odd, ?)")
+        assignments = (*(f"{name} = ?" for name in HEAD_COLUMNS), "odd = max(odd, ?)")
         connection.execute(update_rows("runs", assignments, "id = ?"), (*head, odd, root))
     for (table, columns), rows in zip(TABLES.items(), tables, strict=True):
         connection.executemany(insert_into(table, ("run", *columns)), [(root, *row) for row in rows])
 
 
-_RUN: Final = (*POSITION, *HEAD, "texts", "odd")
+_RUN: Final = (*POSITION, *HEAD_COLUMNS, "texts", "odd")
 
 
 def _run_row(position: Row, record: RunRecord, storable: Storable) -> Row:

@@ -24,12 +24,12 @@ from boolab.core.messages import (
 )
 from boolab.core.run import Run
 from boolab.core.types import ToolCall, ToolResult
-from boolab.store.rows import CALL, STEP, Row
+from boolab.store.rows import CALL_COLUMNS, STEP_COLUMNS, Row
 
-MESSAGE: Final = ("seq", "role", "origin", "step")
-PART: Final = ("message", "seq", "kind", "text", "about", "call", "record")
+MESSAGE_COLUMNS: Final = ("seq", "role", "origin", "step")
+PART_COLUMNS: Final = ("message", "seq", "kind", "text", "about", "call", "record")
 
-TABLES: Final = {"steps": STEP, "calls": CALL, "messages": MESSAGE, "parts": PART}
+TABLES: Final = {"steps": STEP_COLUMNS, "calls": CALL_COLUMNS, "messages": MESSAGE_COLUMNS, "parts": PART_COLUMNS}
 """The columns of the tables of a run's parts, besides `run`, the row of the run."""
 
 

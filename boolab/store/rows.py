@@ -21,20 +21,20 @@ Row: TypeAlias = tuple[Any, ...]
 StepTexts: TypeAlias = str | Sequence[str]
 """The texts of a step: its text alone, or its text, its reasoning and the opaque part of the reasoning."""
 
-HEAD: Final = (
+HEAD_COLUMNS: Final = (
     "run_id", "agent", "model", "policy", "task", "source", "parent_run_id", "seed", "started_at", "duration_ms",
     "identity", "context_window", "stop_reason", "stop_step", "stop_rule", "stop_threshold", "stop_value", "also_fired",
     "n_steps", "success", "error", "harness_version", "limits", "settings", "rest",
 )  # fmt: skip
 """The columns of a run, except its texts and its position in the store."""
 
-STEP: Final = (
+STEP_COLUMNS: Final = (
     "step", "turn", "start_ms", "duration_ms", "model_ms", "ttft_ms", "finish_reason", "native_finish_reason",
     "input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens", "cost", "cache_write_tokens",
     "cache_write_1h_tokens", "answered_by", "response_id", "effort", "speed", "service_tier", "error", "shadow_stops",
     "counted",
 )  # fmt: skip
-CALL: Final = (
+CALL_COLUMNS: Final = (
     "step", "call", "call_id", "tool", "arguments", "result", "is_error", "parse_error", "duration_ms", "answers",
 )  # fmt: skip
 
@@ -42,7 +42,7 @@ _REST: Final = (
     "compactions", "earlier_wrap_ups", "wrap_up", "sentinel", "synthesis", "events", "scores", "git_commit",
     "git_branch", "cwd", "entrypoint", "prints",
 )  # fmt: skip
-_N_STEPS: Final = HEAD.index("n_steps")
+_N_STEPS: Final = HEAD_COLUMNS.index("n_steps")
 _INTEGERS: Final = {
     "seed", "duration_ms", "context_window", "stop_step", "stop_threshold", "stop_value", "n_steps", "success",
     "step", "turn", "start_ms", "model_ms", "ttft_ms", "input_tokens", "output_tokens", "cached_tokens",
@@ -54,9 +54,10 @@ _INTEGERS: Final = {
 class RunRecord(NamedTuple):
     """One run as rows of plain values, which are cheap to send from one process to another.
 
-    `head` has the columns of `HEAD`; the rows of `steps` and `calls` those of `STEP` and `CALL`. `texts` is JSON:
-    `prompt`, `inputs`, and `responses`, the `StepTexts` of each step. `base` is the id of the run that has the steps,
-    if it is another one; then `texts` has no `responses`, and no `prompt` if it is the same.
+    `head` has the columns of `HEAD_COLUMNS`; the rows of `steps` and `calls` those of `STEP_COLUMNS` and
+    `CALL_COLUMNS`. `texts` is JSON: `prompt`, `inputs`, and `responses`, the `StepTexts` of each step. `base` is the id
+    of the run that has the steps, if it is another one; then `texts` has no `responses`, and no `prompt` if it is the
+    same.
     """
 
     head: Row
@@ -111,7 +112,7 @@ def texts_of(texts: str) -> tuple[tuple[Message, ...] | None, tuple[Input, ...],
 
 
 def head_of(run: Run) -> Row:
-    """The columns of `HEAD`; a `SettingError` if a setting or an event holds what JSON cannot."""
+    """The columns of `HEAD_COLUMNS`; a `SettingError` if a setting or an event holds what JSON cannot."""
     stop = run.stop
     owner = f"run {run.run_id}"
     rest = {
@@ -130,12 +131,12 @@ def head_of(run: Run) -> Row:
     )
 
 
-_plain_columns = attrgetter(*HEAD[: HEAD.index("started_at")])
+_plain_columns = attrgetter(*HEAD_COLUMNS[: HEAD_COLUMNS.index("started_at")])
 
 
 def run_of_head(head: Row, steps: tuple[Step, ...], prompt: tuple[Message, ...], inputs: tuple[Input, ...]) -> Run:
     """The run of these columns and parts; a `ValueError` if they contradict each other."""
-    columns = {name: value for name, value in zip(HEAD, head, strict=True) if value is not None}
+    columns = {name: value for name, value in zip(HEAD_COLUMNS, head, strict=True) if value is not None}
     if columns.pop("n_steps") != len(steps):
         raise ValueError(f"it has {len(steps)} steps of {head[_N_STEPS]}")
     for name in ("limits", "settings", "rest", "also_fired"):
@@ -231,10 +232,10 @@ def steps_of(rows: Sequence[Row], calls: Iterable[Row], responses: Sequence[Step
     return tuple(steps)
 
 
-_USAGE: Final = tuple(name for name in STEP if name in Usage._fields)
+_USAGE: Final = tuple(name for name in STEP_COLUMNS if name in Usage._fields)
 _usage_columns: Final = attrgetter(*_USAGE)
 _NOTHING_KNOWN: Final = [*_usage_columns(UNKNOWN_USAGE)]
-_AFTER_USAGE: Final = len(STEP) - STEP.index("answered_by")
+_AFTER_USAGE: Final = len(STEP_COLUMNS) - STEP_COLUMNS.index("answered_by")
 _REQUIRED_COLUMNS: Final = {"step", "turn", "counted", "call", "call_id", "tool", "arguments"}
 
 
@@ -252,8 +253,8 @@ def _type_check(columns: tuple[str, ...]) -> Callable[[tuple[type, ...]], bool]:
     return fit
 
 
-_step_fits = _type_check(STEP)
-_call_fits = _type_check(CALL)
+_step_fits = _type_check(STEP_COLUMNS)
+_call_fits = _type_check(CALL_COLUMNS)
 
 
 def make_storable(row: Row) -> Row:

@@ -13,14 +13,23 @@ from boolab.core.run import Run
 from boolab.core.types import Step
 from boolab.errors import StoreError
 from boolab.store.message_rows import TABLES, texts_of_rows
-from boolab.store.rows import HEAD, Row, decode_settings, make_storable, restore_row, run_of_head, steps_of, texts_of
+from boolab.store.rows import (
+    HEAD_COLUMNS,
+    Row,
+    decode_settings,
+    make_storable,
+    restore_row,
+    run_of_head,
+    steps_of,
+    texts_of,
+)
 from boolab.store.schema import integer_list, placeholders, select_from
 
 INTERRUPTED: Final = "interrupted: the process that made it ended"
 """The error of a run whose process ended before it did."""
 
-_N_STEPS: Final = HEAD.index("n_steps")
-_ERROR: Final = HEAD.index("error")
+_N_STEPS: Final = HEAD_COLUMNS.index("n_steps")
+_ERROR: Final = HEAD_COLUMNS.index("error")
 _ORDERS: Final = {
     "steps": "run, step",
     "calls": "run, step, call",
@@ -144,7 +153,7 @@ def read_runs(connection: sqlite3.Connection, rows: Sequence[int]) -> list[Run]:
 
 
 class _Head(NamedTuple):
-    """A row of runs; `base` is the row that has its steps, if that is another one, `columns` are those of `HEAD`."""
+    """A row of runs: `base` is the row that has its steps, if that is another one; `columns` are `HEAD_COLUMNS`."""
 
     base: int | None
     texts: str | None
@@ -153,7 +162,7 @@ class _Head(NamedTuple):
 
 
 class _TableRows(NamedTuple):
-    """What was read. `own` are the rows that have steps; the tables are by name and by row."""
+    """What was read. `step_rows` are the rows that have steps; the tables are by name and by row."""
 
     heads: dict[int, _Head]
     step_rows: set[int]
@@ -175,14 +184,14 @@ def _read_rows(connection: sqlite3.Connection, rows: Sequence[int]) -> _TableRow
 
 
 def _heads(connection: sqlite3.Connection, rows: Iterable[int]) -> dict[int, _Head]:
-    question = select_from(("id", "base", "texts", "odd", "state", "root", *HEAD), "runs", _is_one_of(rows))
+    question = select_from(("id", "base", "texts", "odd", "state", "root", *HEAD_COLUMNS), "runs", _is_one_of(rows))
     heads = {}
     for row, base, texts, odd, state, root, *head in connection.execute(question):
         if state == "running" and row == root:
             head[_ERROR] = INTERRUPTED
         if base is not None and type(base) is not int:  # it becomes part of a statement
             raise ValueError(f"{base!r:.80} is no row of another run")
-        heads[row] = _Head(base, texts, bool(odd), restore_row(head, HEAD) if odd else tuple(head))
+        heads[row] = _Head(base, texts, bool(odd), restore_row(head, HEAD_COLUMNS) if odd else tuple(head))
     return heads
 
 

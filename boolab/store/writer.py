@@ -38,14 +38,14 @@ from boolab.store.changes import (
 )
 from boolab.store.connection import WAIT_S, check_location, explain_errors, lock, open_to_write, path_of
 from boolab.store.message_rows import MessageRows
-from boolab.store.rows import CALL, RunRecord, as_json, head_of, make_storable, records_of, step_rows
+from boolab.store.rows import CALL_COLUMNS, RunRecord, as_json, head_of, make_storable, records_of, step_rows
 from boolab.store.select import INTERRUPTED, read_runs, row_of_finished
 
 _BATCH_RUNS: Final = 500
 _BATCH_STEPS: Final = 20_000
 _BATCH_BYTES: Final = 32 * 2**20
 _BATCH_S: Final = 1.0
-_RESULT: Final = CALL.index("result")
+_RESULT: Final = CALL_COLUMNS.index("result")
 
 
 class _UnderWay(NamedTuple):

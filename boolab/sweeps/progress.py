@@ -28,8 +28,8 @@ class CellResult(NamedTuple):
 
     `settings` are the axes of the grid, policies by name; None where the policy has no such setting. `reason` is the
     stop reason, and `error` what broke the run, if anything did. `cost_usd` and `success` are None if unknown; so is
-    `own_cost_usd`, the cost without the steps that a branch kept. `rule` is the stop rule that fired, and `tools` are
-    the names of all tools that were called.
+    `own_cost_usd`, the cost without the steps that a branch kept. `rule` is the stop rule that fired, and
+    `called_tools` are the names of all tools that were called.
     """
 
     run_id: str
@@ -45,7 +45,7 @@ class CellResult(NamedTuple):
     error: str | None
     own_cost_usd: float | None = None
     rule: str | None = None
-    tools: tuple[str, ...] = ()
+    called_tools: tuple[str, ...] = ()
 
 
 def result_of(run: Run) -> CellResult:
@@ -53,9 +53,9 @@ def result_of(run: Run) -> CellResult:
     names = (run.run_id, run.agent, run.model, run.policy, run.task)
     cost, own_micro = _COST(run), own_cost(run)
     own_usd = None if own_micro is None else own_micro / MICRO
-    tools = dict.fromkeys(call.name for call in tool_calls(run))
+    called_tools = dict.fromkeys(call.name for call in tool_calls(run))
     measured = (len(run.steps), cost, run.success, run.error, own_usd)
-    return CellResult(*names, run.settings, run.stop.reason, *measured, run.stop.rule, tuple(tools))
+    return CellResult(*names, run.settings, run.stop.reason, *measured, run.stop.rule, tuple(called_tools))
 
 
 class Begun(NamedTuple):
@@ -186,7 +186,7 @@ class Notes:
 
     A sweep whose grid has no limit compares no limits, so what its agents' own limits stop needs no note.
 
-    `about`: what the sweep is made of, as `Plan.about`: `grid`, and `tools` by agent.
+    `plan_facts`: what the sweep is made of, as `Plan.about`: `grid`, and `tools` by agent.
     """
 
     def __init__(self, plan_facts: Mapping[str, Any]) -> None:
@@ -201,7 +201,7 @@ class Notes:
         """Count a run."""
         self._runs[result.agent] += 1
         if result.agent in self._tools:
-            self._called_tools.setdefault(result.agent, {}).update(dict.fromkeys(result.tools))
+            self._called_tools.setdefault(result.agent, {}).update(dict.fromkeys(result.called_tools))
         axis = LIMIT_OF_REASON.get(result.reason)
         if axis is None or self._axes is None or not result.rule:
             return

@@ -70,7 +70,7 @@ async def run_branches(
         finished.update(zip(finished, _label_earlier(job, [*finished.values()]), strict=True))
     earlier = {run.run_id: run.success for run in finished.values()} if labels else {}
     settled = any(label is not None for label in earlier.values())
-    first = FirstLabel(spending, labels=labels, settled=settled)
+    first = FirstLabel(spending, labelled=labels, settled=settled)
 
     def unfinished(finished_cells: Sequence[int] | None, _store: Store | None) -> Iterator[Task | None]:
         todo = (
@@ -250,10 +250,10 @@ def _score_again(run: Run, score: Callable[[Run], Any]) -> Run:
 class FirstLabel:
     """Watches a trial until one of its branches has a label."""
 
-    def __init__(self, watcher: Watcher, *, labels: bool, settled: bool) -> None:
+    def __init__(self, watcher: Watcher, *, labelled: bool, settled: bool) -> None:
         self._watcher = watcher
-        self._labels = labels
-        self.settled = settled or not labels
+        self._labelled = labelled
+        self.settled = settled or not labelled
         self.failed = False
         """Whether a branch that did not break off has no label."""
 
@@ -267,7 +267,7 @@ class FirstLabel:
         if result.success is not None:
             self.settled = True
         elif result.reason not in BROKEN_REASONS:
-            self.failed = self.failed or self._labels
+            self.failed = self.failed or self._labelled
 
     def end(self, error: BaseException | None) -> None:
         """Pass the end on."""

@@ -80,7 +80,11 @@ def change_of(change: ChangeInput) -> TrialChange:
         if name not in _SETTINGS:
             raise SettingError(f"change: there is no setting {name!r}{near(str(name), _SETTINGS, 'settings')}")
         minimum = max(1, LIMITS[name].min_value)
-        fits = value is None or (is_whole(value) and value >= minimum) or (LIMITS[name].fractions and _is_amount(value))
+        fits = (
+            value is None
+            or (is_whole(value) and value >= minimum)
+            or (LIMITS[name].fractions and _is_positive_number(value))
+        )
         if not fits:
             kind = "a number above 0" if LIMITS[name].fractions else f"an integer >= {minimum}"
             msg = f"change: {name}={repr_of(value)} is not accepted; expected {kind}, or None for no limit"
@@ -88,7 +92,7 @@ def change_of(change: ChangeInput) -> TrialChange:
     return TrialChange(settings=dict(change))
 
 
-def _is_amount(value: object) -> bool:
+def _is_positive_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < float("inf")
 
 

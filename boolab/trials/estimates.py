@@ -73,7 +73,9 @@ class Looks(NamedTuple):
     # a row for each look, after each task: `tasks`, `branches`, and for each measure that is bounded its estimate for
     # all open runs, with `_low` and `_high`. The first row is before any branch
     frame: pd.DataFrame
-    unknown: Counter[str]  # how many branches have an outcome that is not known, by why (see `unknown_because`)
+    unknown_by_reason: Counter[
+        str
+    ]  # how many branches have an outcome that is not known, by why (see `unknown_because`)
     error: str  # what broke off the first branch that did; "" if none did
     n_beyond: int  # how many values went beyond a stated maximum
     n_done: int  # how many tasks count
@@ -105,8 +107,10 @@ def looks_of(
     counts = np.cumsum([0, *(len(task.openings) for task in complete)])
     columns: dict[str, object] = {"tasks": range(n_done + 1), "branches": counts}
     branched = [(opening, branches[opening.run.run_id]) for opening in openings_in(complete)]
-    unknown = Counter(unknown_because(opening, branch, limits, labelled=labelled) for opening, branch in branched)
-    del unknown[""]
+    unknown_by_reason = Counter(
+        unknown_because(opening, branch, limits, labelled=labelled) for opening, branch in branched
+    )
+    del unknown_by_reason[""]
     error = next(
         (str(branch.error) for _, branch in branched if branch.stop.reason in BROKEN_REASONS and branch.error), ""
     )
@@ -147,7 +151,9 @@ def looks_of(
         columns[f"{name}_low"] = sequence.low + excess_values
         columns[f"{name}_high"] = np.where(no_end, np.inf, sequence.high + excess_values)
     frame = pd.DataFrame(columns).astype({name: "Float64" for name in columns if name not in ("tasks", "branches")})
-    return Looks(frame.astype({"tasks": "Int64", "branches": "Int64"}), unknown, error, n_beyond, n_done, tuple(gains))
+    return Looks(
+        frame.astype({"tasks": "Int64", "branches": "Int64"}), unknown_by_reason, error, n_beyond, n_done, tuple(gains)
+    )
 
 
 def unknown_because(opening: Opening, branch: Run, limits: BranchLimits, *, labelled: bool) -> str:

@@ -62,8 +62,8 @@ class Spending:
     It is the watcher of a sweep. `may_start` keeps the total within the maximum: each branch under way counts with the
     most that it may cost. Once it has ended, it counts with what it cost, so that another may fit.
 
-    `maximum`: of the whole trial, in dollars. `before`: what was spent before; with a store, that is counted from the
-    attempts in it.
+    `maximum`: of the whole trial, in dollars. `earlier`: the spending before; with a store, that is counted from
+    the attempts in it.
     """
 
     def __init__(

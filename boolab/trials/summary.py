@@ -85,13 +85,13 @@ def notes_of(design: Design, looks: Looks, *, n_unknown_costs: int) -> Iterator[
 
 
 def _branch_notes(looks: Looks, n_unknown_costs: int, *, has_limit: bool) -> Iterator[str]:
-    n = looks.unknown.total()
+    n = looks.unknown_by_reason.total()
     if n:
         error = f" (the first: {clip(flat(looks.error), _ERROR_CHARS)})" if looks.error else ""
         reasons = ", ".join(
-            text.format(n=f"{looks.unknown[name]:,}", error=error)
+            text.format(n=f"{looks.unknown_by_reason[name]:,}", error=error)
             for name, text in _UNKNOWN_REASONS.items()
-            if looks.unknown[name]
+            if looks.unknown_by_reason[name]
         )
         yield (
             f"The outcome of {count(n, 'branch', 'branches')} is unknown: {reasons}. The lower ends count each as the "
@@ -140,7 +140,7 @@ def summary_of(
         recorded_per_success=_recorded_price(design, in_dollars=_COST in extra),
         n_branches=int(last["branches"]),
         n_open=len(design.order),
-        n_unknown=looks.unknown.total(),
+        n_unknown=looks.unknown_by_reason.total(),
         n_beyond=looks.n_beyond,
         spent=0.0 if spending is None else spending.spent,
         effects=effects,

@@ -203,7 +203,7 @@ class Trial(Displayable):
 
     def __init__(self, design: Design, *, n: int | None, store: str | Path | None, max_cost: float | None) -> None:
         self.design = design
-        self._n = n
+        self._n_branches = n
         self._store = store
         self._max_cost = max_cost
         self._branches: dict[str, Run] = {}
@@ -272,7 +272,7 @@ class Trial(Displayable):
             asyncio.CancelledError: if the task is cancelled, or interrupted from the keyboard.
         """
         design = self.design
-        n_wanted = n if n is not None else self._n
+        n_wanted = n if n is not None else self._n_branches
         maximum = max_cost if max_cost is not None else self._max_cost
         _check_size(n_wanted)
         _check_costs(design.job.cost_limit, maximum)

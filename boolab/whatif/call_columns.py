@@ -78,7 +78,7 @@ class CallLayout:
 class CallColumns:
     """The calls of steps as columns, each made when it is first read.
 
-    `counted`: whether limits count it. The other steps are left out.
+    `is_counted`: whether limits count each step. The other steps are left out.
     """
 
     def __init__(self, steps: Sequence[Step], opens: Flags, is_counted: Flags) -> None:

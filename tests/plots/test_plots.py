@@ -674,5 +674,5 @@ def test_a_stop_reason_can_have_another_look(ax: Axes) -> None:
 
 
 def test_share_in_a_cell_is_rounded_down() -> None:
-    shares = CellMeasure(pd.Series([0.949, 0.001]), "successes kept (share)", shares=True)
+    shares = CellMeasure(pd.Series([0.949, 0.001]), "successes kept (share)", is_share=True)
     assert [cell_text(value, shares) for value in shares.numbers] == ["94%", "<1%"]

@@ -20,7 +20,7 @@ from boolab.io.resources import data_path
 from boolab.limits.table import AGENT_LIMITS as LIMITS
 from boolab.report.html_page import page_of
 from boolab.report.question import Question
-from boolab.report.snippets import Sources, front_matter, python, shell
+from boolab.report.snippets import LogInputs, front_matter, python, shell
 from boolab.report.study import Study, study_of
 from boolab.report.units import turns_as_units
 from boolab.runtime.agents.agent import policy_of
@@ -113,7 +113,7 @@ def test_whatif_by_all_takes_agents_and_subagents_together() -> None:
     assert [row["successes"] for row in pooled] == [*found.frame["successes"]]
     assert len(json.loads(printed("whatif", logs, "--json"))["recommendation"]["groups"]) == 2
     study = study_of([logs], Question(pooled=True))
-    assert "by=[]" in python(study, Sources((logs,)))
+    assert "by=[]" in python(study, LogInputs((logs,)))
 
 
 def test_without_labels_each_turn_counts_by_itself_everywhere(tmp_path: Path) -> None:
@@ -240,13 +240,13 @@ def test_what_the_report_says_to_use_gives_its_numbers(logs: str, identity: Any,
     if identity == POLLS and logs != DATASET:
         pytest.skip("no run of that set polls")
     study = study_of([logs], Question(keep=0.9, identity=identity, grid=grid))
-    row, sources = study.found.frame.iloc[0], Sources([logs])
+    row, inputs = study.found.frame.iloc[0], LogInputs([logs])
     front = front_matter(study)
-    assert front in html.unescape(page_of(study, sources=sources))
+    assert front in html.unescape(page_of(study, inputs=inputs))
     names: dict[str, Any] = {}
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
-        exec(python(study, sources), names)  # noqa: S102
+        exec(python(study, inputs), names)  # noqa: S102
     assert names["found"].frame.equals(study.found.frame)
     assert names["found"].sentences == study.found.sentences
     if row["qualifies"]:
@@ -255,7 +255,7 @@ def test_what_the_report_says_to_use_gives_its_numbers(logs: str, identity: Any,
         setting = Setting(**{axis: names["found"].setting.get(axis) for axis in LIMITS})
         kept = played(study.runs, agent_in(front, tmp_path))[0]
         assert kept == row["kept_lower"] or (setting.max_steps is None and "ends a run at 200 steps" in front)
-    name, *words = re.findall(r"\S+", shell(study, sources))
+    name, *words = re.findall(r"\S+", shell(study, inputs))
     said = json.loads(printed(*words, "--json"))
     assert name == "boolab"
     assert said["recommendation"]["groups"] == json.loads(json.dumps(groups_of(study)))
@@ -283,10 +283,10 @@ def test_each_agent_of_a_family_gets_a_front_matter_of_its_own(tmp_path: Path) -
 @pytest.mark.parametrize("policy", first(1, ["claude_code", "langgraph_react", "openhands"]))
 def test_code_and_command_give_the_answer_under_a_policy_too(policy: str, tmp_path: Path) -> None:
     study = study_of([DATASET], Question(keep=0.9, policy=policy))
-    sources, names = Sources([DATASET]), dict[str, Any]()
+    inputs, names = LogInputs([DATASET]), dict[str, Any]()
     with contextlib.redirect_stdout(io.StringIO()):
-        exec(python(study, sources), names)  # noqa: S102
-    said = json.loads(printed(*shell(study, sources).split()[1:], "--json"))
+        exec(python(study, inputs), names)  # noqa: S102
+    said = json.loads(printed(*shell(study, inputs).split()[1:], "--json"))
     assert said["recommendation"]["groups"] == json.loads(json.dumps(groups_of(study)))
     agent = agent_in(front_matter(study), tmp_path)
     if study.found.frame.empty:

@@ -22,7 +22,7 @@ from boolab.report.html_page import page_of
 from boolab.report.limit_tables import listed_cuts
 from boolab.report.question import Question
 from boolab.report.run_excerpts import RunBook
-from boolab.report.snippets import Sources, front_matter
+from boolab.report.snippets import LogInputs, front_matter
 from boolab.report.study import Study, study_of, study_of_runs
 from boolab.report.text import as_data
 from boolab.report.text import text as told_of
@@ -68,7 +68,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("logs")
     write_log(folder / "a'b\"<i>.json", [1, 2, 3, 3, 9], rewards=[1, 1, 1, 0, 1], tool=HOSTILE, said=HOSTILE)
     (folder / "<b>broken.json").write_text("{")
-    return page_of(study(folder, scope="run"), title=HOSTILE, sources=Sources([HOSTILE]))
+    return page_of(study(folder, scope="run"), title=HOSTILE, inputs=LogInputs([HOSTILE]))
 
 
 def test_report_loads_nothing_external_and_runs_only_its_script(hostile: str) -> None:
@@ -327,7 +327,7 @@ def test_page_names_groups_left_out_and_full_report_has_all(tmp_path: Path, monk
     save_runs(runs, tmp_path / "runs.jsonl")
     monkeypatch.setattr("boolab.report.html_page.MAX_BYTES", 1)
     found = study(tmp_path / "runs.jsonl", by=("agent",))
-    page = Page(page_of(found, sources=Sources([str(tmp_path / "runs.jsonl")]), transcripts=False))
+    page = Page(page_of(found, inputs=LogInputs([str(tmp_path / "runs.jsonl")]), transcripts=False))
     for k in range(8):
         assert f"step cap for agent-{k}" in page.text
     assert "Not drawn" not in page.text  # more groups than lines in a figure have a panel each

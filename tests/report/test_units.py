@@ -89,7 +89,9 @@ def test_only_runs_and_turns_have_steps_to_draw() -> None:
 def test_subagent_runs_are_counted_alike_and_their_agents_last(capsys: pytest.CaptureFixture[str]) -> None:
     logs = str(Path(__file__).parents[1] / "data" / "claude_code")
     study = study_of([logs], Question())
-    assert [maker.agent for maker in study.makers] == study.found["agent"].tolist() == ["claude_code", "subagent"]
+    assert (
+        [counts.agent for counts in study.agent_counts] == study.found["agent"].tolist() == ["claude_code", "subagent"]
+    )
     base, of = study.root_successes
     size = runs_in_words(2, len(study.units), 1)
     page = " ".join(re.sub(r"<[^>]+>", " ", page_of(study, transcripts=False)).split())

@@ -98,8 +98,8 @@ def test_estimate_bounds_a_branch_that_broke_off() -> None:
     broken = bl.run_sync(agent(), "t", model=bl.ScriptedModel([{"error": {"status": 400}}]))
     branches[some.run.run_id] = replace(branches[some.run.run_id], stop=broken.stop, error=broken.error)
     found, exact = looks(branches), looks(of_first(9))
-    assert found.unknown == {"broke off": 1}
-    assert not exact.unknown
+    assert found.unknown_by_reason == {"broke off": 1}
+    assert not exact.unknown_by_reason
     assert found.error == broken.error != ""
     for name in ("extra_steps", "extra_cost_usd"):  # it would have gone on
         assert found.frame[f"{name}_low"].iloc[-1] == exact.frame[f"{name}_low"].iloc[-1]

@@ -81,14 +81,22 @@ def test_the_titles_are_true_of_the_caps_in_the_figures(name: str) -> None:
 
 
 def test_caps_that_stop_nothing_are_not_judged() -> None:
-    rows: dict[str, Any] = {"lower": [2] * 4, "upper": [2] * 4, "at_least": [0.2] * 4, "totals": [7] * 4, "total": 2}
+    rows: dict[str, Any] = {
+        "kept_lower": [2] * 4,
+        "upper": [2] * 4,
+        "at_least": [0.2] * 4,
+        "totals": [7] * 4,
+        "total": 2,
+    }
     curve = CapCurve(
         caps=[1, 2, 3, None], saved=[2, 1, 0, 0], stopped=[1, 1, 0, 0], measure="steps", noun="turn", **rows
     )
     than = "a larger share of the steps than it loses of the successes"
     assert frontier_title(curve) == f"Every cap that stops a turn saves {than}"
     assert frontier_title(replace(curve, saved=[0] * 4, stopped=[0] * 4)) == "No cap stops a turn"
-    assert frontier_title(replace(curve, lower=[0, 2, 2, 2])) == f"A cap of 2 or more that stops a turn saves {than}"
+    assert (
+        frontier_title(replace(curve, kept_lower=[0, 2, 2, 2])) == f"A cap of 2 or more that stops a turn saves {than}"
+    )
 
 
 def test_doom_loop_points_equal_those_of_counterfactual() -> None:

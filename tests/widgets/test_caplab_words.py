@@ -28,7 +28,7 @@ def test_setting_gets_exempt_tools() -> None:
 def test_title_names_the_tightest_or_recommended_cap() -> None:
     curve = CapCurve(
         caps=[9, 20, None],
-        lower=[7, 19, 20],
+        kept_lower=[7, 19, 20],
         upper=[7, 19, 20],
         at_least=[0, 0, 0],
         saved=[30, 5, 0],
@@ -47,7 +47,7 @@ def test_title_names_the_tightest_or_recommended_cap() -> None:
 def test_tip_has_kept_saved_and_stopped() -> None:
     curve = CapCurve(
         caps=[9, None],
-        lower=[9, 10],
+        kept_lower=[9, 10],
         upper=[9, 10],
         at_least=[0.65, 0.74],
         saved=[20, 0],

@@ -82,7 +82,7 @@ def _path() -> str:
 
 def users_settings(git_dir: Path) -> dict[str, list[str]]:
     """The settings of the user and of the machine, which no repository has a part in."""
-    files = _passed_on("XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM")
+    files = _inherited_variables("XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM")
     defaults = {"XDG_CONFIG_HOME": "", "GIT_CONFIG_NOSYSTEM": "0", "HOME": str(Path.home())}
     git = Git(git_dir, defaults | files, is_users=True)
     parts = git("config", "-z", "--list", "--show-scope").split(b"\0")
@@ -94,12 +94,12 @@ def users_settings(git_dir: Path) -> dict[str, list[str]]:
     return settings
 
 
-def _passed_on(*variables: str) -> dict[str, str]:
+def _inherited_variables(*variables: str) -> dict[str, str]:
     return {name: os.environ[name] for name in variables if name in os.environ}
 
 
 @cache
-def _settings() -> tuple[str, ...]:
+def _config_arguments() -> tuple[str, ...]:
     return tuple(part for name, value in _SETTINGS.items() for part in ("-c", f"{name}={value}"))
 
 
@@ -110,7 +110,7 @@ class Git:
         self._program = find_git()
         self._folder = git_dir
         paths = {"PATH": _path(), "HOME": str(git_dir), "XDG_CONFIG_HOME": str(git_dir), "GIT_DIR": str(git_dir)}
-        self._environment = _passed_on("TMPDIR", "SYSTEMROOT") | _ENVIRONMENT | paths
+        self._environment = _inherited_variables("TMPDIR", "SYSTEMROOT") | _ENVIRONMENT | paths
         if is_users:
             del self._environment["GIT_CONFIG_GLOBAL"]
         self._environment |= variables or {}
@@ -156,7 +156,7 @@ class Git:
     def _start(self, arguments: tuple[str, ...], source: IO[bytes] | int, errors: IO[bytes]) -> subprocess.Popen[bytes]:
         try:
             return subprocess.Popen(  # noqa: S603 - the user's git
-                [self._program, *_settings(), *arguments],
+                [self._program, *_config_arguments(), *arguments],
                 stdin=source,
                 stdout=subprocess.PIPE,
                 stderr=errors,

@@ -24,7 +24,7 @@ MAX_OBJECT: Final = 2**26
 """The largest tree or commit that is read, in bytes."""
 _BATCH: Final = 100
 """How many files are asked for at once: their names fit into a pipe."""
-_LOOSE: Final = re.compile(r"[0-9a-f]{2}")
+_LOOSE_FOLDER: Final = re.compile(r"[0-9a-f]{2}")
 _PACK: Final = re.compile(r"pack-[0-9a-f]+\.(?:pack|idx)")
 _HEAD: Final = re.compile(r"ref: refs/[^\x00-\x20\x7f~^:?*\[\\]+|[0-9a-f]{40}|[0-9a-f]{64}")
 _MAX_HEAD: Final = 2**12
@@ -57,7 +57,7 @@ def _link_objects(repository: Repository, target: Path) -> None:
                 for file, is_file in _files(handle, objects, name):
                     if is_file and _PACK.fullmatch(file):
                         (target / name / file).symlink_to(objects / name / file)
-            elif _LOOSE.fullmatch(name):
+            elif _LOOSE_FOLDER.fullmatch(name):
                 odd = [file for file, is_file in _files(handle, objects, name) if not is_file]
                 if odd:
                     path = objects / name / odd[0]

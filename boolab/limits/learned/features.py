@@ -1,6 +1,6 @@
 """What a learned rule sees of a run: numbers that are known after each step, from that step and those before it.
 
-Each family of features is a fold like a detector's: `start` is its first state, `fold(state, call)` gives the next one
+Features are read from folds like a detector's: `start` is its first state, `fold(state, call)` gives the next one
 after each call that got a result, and `close(state, response)` at the end of each step. `read` gives a feature's value
 from the state. States are tuples that are never changed, so a state can be folded further twice. The live loop and the
 offline tables use the same folds in the same order, so they agree.
@@ -36,7 +36,7 @@ MAX_PERIOD: Final = 5
 State: TypeAlias = tuple[Any, ...]
 
 
-class Family(Protocol):
+class FeatureFold(Protocol):
     """A fold over the calls and responses of a run, from whose state several features are read."""
 
     @property
@@ -63,10 +63,10 @@ class Feature(NamedTuple):
     """A number that is known after each step."""
 
     name: str  # its name in tables and in a rule's file
-    family: str  # the name of the fold that it is read from: a key of `FAMILIES`
-    read: _Read  # its value, from the state of the family; None where it is not known
+    fold: str  # the name of the fold that it is read from: a key of `FOLDS`
+    read: _Read  # its value, from the state of the fold; None where it is not known
     meaning: str  # what it is, in words
-    source: str  # the harness that has a limit on it, in its own words; `OWN` if none is known
+    source: str  # the harness that has a limit on it, in its own words; `BOOLAB` if none is known
 
 
 class _Pace:
@@ -74,11 +74,11 @@ class _Pace:
 
     start: State = (0, 0, 0, 0)
 
-    def fold(self, state: State, call: ObservedCall) -> State:  # noqa: ARG002 - as all families
+    def fold(self, state: State, call: ObservedCall) -> State:  # noqa: ARG002 - as all folds
         steps, calls, step_calls, idle = state
         return steps, calls + 1, step_calls + 1, idle
 
-    def close(self, state: State, response: Response) -> State:  # noqa: ARG002 - as all families
+    def close(self, state: State, response: Response) -> State:  # noqa: ARG002 - as all folds
         steps, calls, step_calls, idle = state
         return steps + 1, calls, 0, 0 if step_calls else idle + 1
 
@@ -110,7 +110,7 @@ class _Repeats:
         )
         return (*keys[1 - MEMORY :], key), n + 1, new, streak, stale + 1, (*recent[1 - RECENT :], True), matches
 
-    def close(self, state: State, response: Response) -> State:  # noqa: ARG002 - as all families
+    def close(self, state: State, response: Response) -> State:  # noqa: ARG002 - as all folds
         return state
 
 
@@ -129,7 +129,7 @@ class _Errors:
             streak += 1
         return n_known + 1, failed + call.is_error, streak, (*recent[1 - RECENT :], call.is_error), n + 1
 
-    def close(self, state: State, response: Response) -> State:  # noqa: ARG002 - as all families
+    def close(self, state: State, response: Response) -> State:  # noqa: ARG002 - as all folds
         return state
 
 
@@ -170,7 +170,7 @@ class _Tools:
             tools = (*tools, name)[-MEMORY:]
         return name, calls + 1, changes + (last is not None), 1, tools
 
-    def close(self, state: State, response: Response) -> State:  # noqa: ARG002 - as all families
+    def close(self, state: State, response: Response) -> State:  # noqa: ARG002 - as all folds
         return state
 
 
@@ -179,7 +179,7 @@ class _Tokens:
 
     start: State = (0, 0, 0, 0)
 
-    def fold(self, state: State, call: ObservedCall) -> State:  # noqa: ARG002 - as all families
+    def fold(self, state: State, call: ObservedCall) -> State:  # noqa: ARG002 - as all folds
         return state
 
     def close(self, state: State, response: Response) -> State:
@@ -205,7 +205,7 @@ def _result_key(call: ObservedCall) -> object:
     return call.content
 
 
-FAMILIES: Final[Mapping[str, Family]] = {
+FOLDS: Final[Mapping[str, FeatureFold]] = {
     "pace": _Pace(),
     "calls": _Repeats(_call_key),
     "results": _Repeats(_result_key),
@@ -231,27 +231,27 @@ def _known_share(part: int, n_known: int, calls: int) -> float | None:
     return part / n_known if n_known else None if calls else 0.0
 
 
-def _amount(name: str, family: str, read: _Read, meaning: str, source: str = BOOLAB) -> Feature:
+def _amount(name: str, fold: str, read: _Read, meaning: str, source: str = BOOLAB) -> Feature:
     """A feature without an upper bound, read as a log."""
-    return Feature(name, family, lambda state: _log(read(state)), f"log(1 + {meaning})", source)
+    return Feature(name, fold, lambda state: _log(read(state)), f"log(1 + {meaning})", source)
 
 
-def _repeats(family: str, noun: str) -> list[Feature]:
+def _repeats(fold: str, noun: str) -> list[Feature]:
     """The features of what comes again: of calls, results or both."""
     return [
-        _amount(f"{family}_streak", family, lambda s: s[3], f"{noun} in a row that are the same", "BooCode, opencode"),
-        _amount(f"{family}_old_streak", family, lambda s: s[4], f"{noun} in a row that are not new"),
+        _amount(f"{fold}_streak", fold, lambda s: s[3], f"{noun} in a row that are the same", "BooCode, opencode"),
+        _amount(f"{fold}_old_streak", fold, lambda s: s[4], f"{noun} in a row that are not new"),
         Feature(
-            f"{family}_old_recent",
-            family,
+            f"{fold}_old_recent",
+            fold,
             lambda s: sum(s[5]) / RECENT,
             f"not new, of the last {RECENT} {noun}",
             "crush",
         ),
-        Feature(f"{family}_new_share", family, lambda s: s[2] / s[1] if s[1] else 1.0, f"new, of all {noun}", BOOLAB),
+        Feature(f"{fold}_new_share", fold, lambda s: s[2] / s[1] if s[1] else 1.0, f"new, of all {noun}", BOOLAB),
         _amount(
-            f"{family}_cycle",
-            family,
+            f"{fold}_cycle",
+            fold,
             lambda s: max(n // p for p, n in enumerate(s[6][1:], 2)),
             f"equal blocks of 2 to {MAX_PERIOD} {noun}, but one",
             "Gemini CLI",
@@ -319,12 +319,12 @@ _FEATURES: Final = [
 FEATURES: Final[Mapping[str, Feature]] = {feature.name: feature for feature in _FEATURES}
 """All features, by name."""
 
-DEFAULT: Final[tuple[str, ...]] = tuple(feature.name for feature in _FEATURES if feature.family != "tokens")
+DEFAULT: Final[tuple[str, ...]] = tuple(feature.name for feature in _FEATURES if feature.fold != "tokens")
 """The features that a rule learns from if none are named: all that need no token counts."""
 
 
 class _Counted:
-    """A detector as a family: its state, and its count."""
+    """A detector as a fold of features: its state, and its count."""
 
     def __init__(self, detector: Detector) -> None:
         self._fold, self._close = detector.fold, closing(detector)
@@ -343,32 +343,32 @@ class FeatureReader:
     `detectors`: detectors that are features too, by their names: the log of 1 + their count.
     """
 
-    __slots__ = ("_families", "_reads", "start")
+    __slots__ = ("_folds", "_reads", "start")
 
     def __init__(self, names: Sequence[str], detectors: Iterable[Detector] = ()) -> None:
         detector_by_name = {detector.name: detector for detector in detectors}
-        families: dict[str, Family] = {}
-        family_reads: list[tuple[str, _Read]] = []
+        folds: dict[str, FeatureFold] = {}
+        reads: list[tuple[str, _Read]] = []
         for name in check_features(names, detector_by_name):
             if name in detector_by_name:
-                families[name] = _Counted(detector_by_name[name])
-                family_reads.append((name, lambda state: _log(state[1])))
+                folds[name] = _Counted(detector_by_name[name])
+                reads.append((name, lambda state: _log(state[1])))
             else:
                 feature = FEATURES[name]
-                families[feature.family] = FAMILIES[feature.family]
-                family_reads.append((feature.family, feature.read))
-        indices = {name: index for index, name in enumerate(families)}
-        self._families = tuple(families.values())
-        self._reads = tuple((indices[family], read) for family, read in family_reads)
-        self.start: State = tuple(family.start for family in self._families)
+                folds[feature.fold] = FOLDS[feature.fold]
+                reads.append((feature.fold, feature.read))
+        indices = {name: index for index, name in enumerate(folds)}
+        self._folds = tuple(folds.values())
+        self._reads = tuple((indices[fold], read) for fold, read in reads)
+        self.start: State = tuple(fold.start for fold in self._folds)
 
     def fold(self, state: State, call: ObservedCall) -> State:
-        """The states of all families after one more call."""
-        return tuple([family.fold(part, call) for family, part in zip(self._families, state, strict=True)])
+        """The states of all folds after one more call."""
+        return tuple([fold.fold(part, call) for fold, part in zip(self._folds, state, strict=True)])
 
     def close(self, state: State, response: Response) -> State:
-        """The states of all families at the end of a step."""
-        return tuple([family.close(part, response) for family, part in zip(self._families, state, strict=True)])
+        """The states of all folds at the end of a step."""
+        return tuple([fold.close(part, response) for fold, part in zip(self._folds, state, strict=True)])
 
     def values(self, state: State) -> list[float | None]:
         """The value of each feature at the end of a step; None where it is not known."""

@@ -35,7 +35,7 @@ from boolab.live.follow.log_file import LogFile
 from boolab.live.follow.places import Place
 from boolab.live.follow.rows import AgentChange, AgentRow, RowLimit
 from boolab.live.follow.rule_state import Fired, RuleState
-from boolab.logs.list_prices import prices_of
+from boolab.logs.list_prices import price_runs
 from boolab.logs.log_files import Reader, scope_of
 
 MAX_SHARE: Final = 0.2
@@ -256,7 +256,7 @@ class Fleet:
         for log in self._logs.values():
             if run_id in log.agents and log.file is not None:
                 runs = [run for run in log.file.runs if run.run_id == run_id][:1]
-                return next(iter(prices_of(runs).runs if self._prices else runs), None)
+                return next(iter(price_runs(runs).runs if self._prices else runs), None)
         return None
 
     def _home(self, path: str) -> str | None:

@@ -19,7 +19,7 @@ from boolab.core.types import Step, Stop
 from boolab.limits.detectors.streaks import ErrorStreak, RepeatStreak
 from boolab.limits.ladder import LadderState, Progress
 from boolab.limits.stop import StopRule
-from boolab.logs.list_prices import prices_of
+from boolab.logs.list_prices import price_runs
 
 SHOWN_DETECTORS: Final = (RepeatStreak(), ErrorStreak())
 """The detectors whose counts are shown of every agent."""
@@ -165,4 +165,4 @@ def _sum(total: int | None, amount: int | None) -> int | None:
 
 def _priced(run: Run, steps: Sequence[Step]) -> Sequence[Step]:
     """The steps, with costs at list prices where the log lacks them and a price is known."""
-    return prices_of([replace(run, steps=tuple(steps), subagents=())]).runs[0].steps if steps else steps
+    return price_runs([replace(run, steps=tuple(steps), subagents=())]).runs[0].steps if steps else steps

@@ -67,16 +67,16 @@ def command_of(options: Options, *, shared: bool = False) -> str:
 def with_hook(text: str, command: str) -> str:
     """Settings with the hook at each of its events, in place of one that is there."""
     document = JsonText.read(filled(text))
-    events = _hooks(document.value)
-    key_paths = _hook_paths(events)
+    hooks_by_event = _hooks(document.value)
+    key_paths = _hook_paths(hooks_by_event)
     for key_path in key_paths:
         document = document.with_value([*key_path, "command"], command)
     group = {"hooks": [{"type": "command", "command": command, "timeout": TIMEOUT_S}]}
     if "hooks" not in document.value:
         return document.with_value(["hooks"], {event: [group] for event in EVENTS}).text
     for event in (event for event in EVENTS if all(key_path[1] != event for key_path in key_paths)):
-        if event in events:
-            document = document.with_value(["hooks", event, len(events[event])], group)
+        if event in hooks_by_event:
+            document = document.with_value(["hooks", event, len(hooks_by_event[event])], group)
         else:
             document = document.with_value(["hooks", event], [group])
     return document.text
@@ -85,29 +85,32 @@ def with_hook(text: str, command: str) -> str:
 def without_hook(text: str) -> str:
     """Settings without the hook; lists and objects that hold nothing else, and no comment, go with it."""
     document = JsonText.read(filled(text))
-    events = _hooks(document.value)
-    key_paths = _hook_paths(events)
-    for key_path in _removed_paths(document, events, key_paths):
+    hooks_by_event = _hooks(document.value)
+    key_paths = _hook_paths(hooks_by_event)
+    for key_path in _removed_paths(document, hooks_by_event, key_paths):
         document = document.without(key_path)
     return _EMPTY.sub("{}", document.text) if key_paths else text
 
 
-def _removed_paths(document: JsonText, events: dict[str, Any], key_paths: list[_KeyPath]) -> list[_KeyPath]:
+def _removed_paths(document: JsonText, hooks_by_event: dict[str, Any], key_paths: list[_KeyPath]) -> list[_KeyPath]:
     """What is removed with the hook, from the last to the first: a list or an object in place of all that it holds."""
     entries = set(key_paths)
     groups = {
         key_path
         for key_path in dict.fromkeys(entry_path[:3] for entry_path in key_paths)
-        if events[key_path[1]][key_path[2]].keys() <= {"hooks", "matcher"}
-        and all((*key_path, "hooks", i) in entries for i in range(len(events[key_path[1]][key_path[2]]["hooks"])))
+        if hooks_by_event[key_path[1]][key_path[2]].keys() <= {"hooks", "matcher"}
+        and all(
+            (*key_path, "hooks", i) in entries for i in range(len(hooks_by_event[key_path[1]][key_path[2]]["hooks"]))
+        )
         and not document.has_comment(key_path)
     }
     whole_events = {
         key_path
         for key_path in dict.fromkeys(group[:2] for group in groups)
-        if all((*key_path, g) in groups for g in range(len(events[key_path[1]]))) and not document.has_comment(key_path)
+        if all((*key_path, g) in groups for g in range(len(hooks_by_event[key_path[1]])))
+        and not document.has_comment(key_path)
     }
-    if len(whole_events) == len(events) > 0 and not document.has_comment(["hooks"]):
+    if len(whole_events) == len(hooks_by_event) > 0 and not document.has_comment(["hooks"]):
         return [("hooks",)]
     removed = (
         key_path[:2] if key_path[:2] in whole_events else key_path[:3] if key_path[:3] in groups else key_path
@@ -177,11 +180,11 @@ def _commands(text: str) -> Iterator[tuple[str, str]]:
             yield event, command
 
 
-def _hook_paths(events: dict[str, Any]) -> list[_KeyPath]:
+def _hook_paths(hooks_by_event: dict[str, Any]) -> list[_KeyPath]:
     """The places of all entries of the hook."""
     key_paths = [
         ("hooks", event, g, "hooks", i)
-        for event, g, i, entry in _entries(events)
+        for event, g, i, entry in _entries(hooks_by_event)
         if hook_arguments(entry.get("command")) is not None
     ]
     if len(key_paths) > MAX_ENTRIES:
@@ -191,9 +194,9 @@ def _hook_paths(events: dict[str, Any]) -> list[_KeyPath]:
     return key_paths
 
 
-def _entries(events: dict[str, Any]) -> Iterator[tuple[str, int, int, dict[str, Any]]]:
+def _entries(hooks_by_event: dict[str, Any]) -> Iterator[tuple[str, int, int, dict[str, Any]]]:
     """All hooks: their event, the places of their group and of themselves in it, and their settings."""
-    for event, groups in events.items():
+    for event, groups in hooks_by_event.items():
         for g, group in enumerate(groups):
             hooks = group.get("hooks") if isinstance(group, dict) else None
             for i, entry in enumerate(hooks) if isinstance(hooks, list) else ():

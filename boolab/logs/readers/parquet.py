@@ -20,7 +20,7 @@ SUFFIXES: Final = (".parquet",)
 PLACES: Final = ()
 LOOKED_FOR: Final = "a Parquet file with the columns run_record and step_record, as save_runs writes"
 
-Arrow: TypeAlias = Any
+ArrowObject: TypeAlias = Any
 """An object of pyarrow, which has no types."""
 _MAGIC: Final = b"PAR1"
 _COLUMNS: Final = ("run_record", "step_record")
@@ -75,7 +75,7 @@ def _parse_record(record: object) -> JSON:
     return parse_exactly(record.encode("utf-8", "surrogatepass"))
 
 
-def _rows_at_once(metadata: Arrow, path: Path, size: int) -> int:
+def _rows_at_once(metadata: ArrowObject, path: Path, size: int) -> int:
     """How many rows to read at a time; a `RunFormatError` before unpacking if the declared sizes are too large.
 
     All rows may refer to one text in a group's dictionary, which may be as long as the group. The sizes are those of

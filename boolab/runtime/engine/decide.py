@@ -40,7 +40,7 @@ def at_boundary(turn: Turn) -> Stop | None:
         return turn.interrupt()
     if plan.has_boundary_work:
         _prepare(turn)
-    stop = None if turn.budget_parent is None else _stop_of_parents(turn)
+    stop = None if turn.budget_parent is None else _stop_by_parent_budget(turn)
     if stop is None:
         # Rules have no negation: while no threshold in it is reached or unknown, the whole rule is false.
         counters = turn.ladder.counters
@@ -131,7 +131,7 @@ def _others_hold(turn: Turn, stop: Stop) -> bool:
     return any(str(rule) != stop.rule and rule(turn.ladder.counters) for rule in rules)
 
 
-def _stop_of_parents(turn: Turn) -> Stop | None:
+def _stop_by_parent_budget(turn: Turn) -> Stop | None:
     """A subagent's stop, with its own true rules, once budgets that pay for it are used up; None to continue."""
     stop = None if turn.budget_parent is None else _refused_by(turn.budget_parent, turn)
     if stop is None:

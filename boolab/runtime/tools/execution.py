@@ -159,7 +159,7 @@ def _is_running(task: asyncio.Task[Any]) -> bool:
 
 
 class FailedReply(Exception):
-    """Raised by a model's `reply` for a result that ended the recorded run; `why` is the error of that run."""
+    """Raised by a model's `reply` for a result that ended the recorded run; `reason` is the error of that run."""
 
     def __init__(self, result: ToolResult, reason: str) -> None:
         super().__init__(reason)

@@ -77,7 +77,7 @@ class GitWorld:
             )
             raise SettingError(msg)
         self._repository = find_repository(self._root)
-        self._into = None if into is None else self._free(user_path(into).resolve(), into)
+        self._branch_folder = None if into is None else self._free(user_path(into).resolve(), into)
         self._source: GitWorld | None = None
         self._incomplete = ""
 
@@ -92,7 +92,7 @@ class GitWorld:
     @property
     def into(self) -> Path | None:
         """Where `branch` puts the files; None for a new temporary folder each time."""
-        return self._into
+        return self._branch_folder
 
     @property
     def fingerprint(self) -> tuple[object, ...]:
@@ -147,10 +147,10 @@ class GitWorld:
             raise WorldError(msg)
         world = GitWorld.__new__(GitWorld)
         vars(world).update(vars(self))
-        world._source, world._into = self, None  # noqa: SLF001 - it is one of this class
-        if folder is None and self._into is not None:
-            self._free(self._into, str(self._into))  # another branch may have filled it since
-        target = folder or self._into or Path(tempfile.mkdtemp(prefix="boolab-world-")).resolve()
+        world._source, world._branch_folder = self, None  # noqa: SLF001 - it is one of this class
+        if folder is None and self._branch_folder is not None:
+            self._free(self._branch_folder, str(self._branch_folder))  # another branch may have filled it since
+        target = folder or self._branch_folder or Path(tempfile.mkdtemp(prefix="boolab-world-")).resolve()
         world._root = target  # noqa: SLF001
         with undone_on_error(world.discard, target):
             target.mkdir(parents=True, exist_ok=True)

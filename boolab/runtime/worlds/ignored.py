@@ -59,12 +59,12 @@ class Ignored:
         for name in files:
             full = path + os.fsencode(name) + (b"/" if name in folders else b"")
             if full not in self._verdicts:
-                self._verdicts[full] = self._verdict(path, full)
+                self._verdicts[full] = self._is_ignored(path, full)
             if self._verdicts[full]:
                 patterns.add(name)
         return patterns
 
-    def _verdict(self, folder: bytes, full: bytes) -> bool:
+    def _is_ignored(self, folder: bytes, full: bytes) -> bool:
         """Whether a name is ignored: the nearest file of patterns that is about it decides."""
         text = full.decode("latin-1")
         for above in _upwards(folder):

@@ -191,7 +191,7 @@ class Scan:
         self.ignored += [paths[name] + (b"/" if name in folders else b"") for name in skipped]
         return skipped
 
-    def _file(self, folder: int, name: bytes, entry: os.DirEntry[str]) -> TreeEntry | None:
+    def _file(self, handle: int, name: bytes, entry: os.DirEntry[str]) -> TreeEntry | None:
         """Keep a file or a link."""
         if self._writer is None:
             return None
@@ -201,27 +201,27 @@ class Scan:
             return None
         file = self._before.files.get(name)
         if file is None or file.is_recent or file.mark != _mark(status):
-            file = self._new(folder, name, entry, status)
+            file = self._new(handle, name, entry, status)
         if file is None:
             return None
         self.kept.files[name] = file
         return file.entry
 
-    def _new(self, folder: int, name: bytes, entry: os.DirEntry[str], status: os.stat_result) -> File | None:
+    def _new(self, handle: int, name: bytes, entry: os.DirEntry[str], status: os.stat_result) -> File | None:
         if not _can_be_kept(entry):
             return None
         if entry.name.lower() == ".git":
             self.left_out[name] = "git refuses the name"
             return None
         if entry.is_symlink():
-            return self._link(folder, entry, status)
-        return self._read(folder, name, entry)
+            return self._link(handle, entry, status)
+        return self._read(handle, name, entry)
 
-    def _link(self, folder: int, entry: os.DirEntry[str], status: os.stat_result) -> File | None:
+    def _link(self, handle: int, entry: os.DirEntry[str], status: os.stat_result) -> File | None:
         if entry.name.lower() == ".gitmodules":
             raise WorldError(f"{entry.name!r} is a symbolic link, which git refuses: remove it")
         try:
-            target = os.fsencode(os.readlink(entry.name, dir_fd=folder))
+            target = os.fsencode(os.readlink(entry.name, dir_fd=handle))
         except OSError as error:
             if error.errno in _VANISHED_ERRORS:
                 return None
@@ -229,12 +229,12 @@ class Scan:
         assert self._writer is not None  # noqa: S101 - the caller has looked
         return self._made(_LINK_MODE, self._writer.put(b"blob", target), status)
 
-    def _read(self, folder: int, name: bytes, entry: os.DirEntry[str]) -> File | None:
+    def _read(self, handle: int, name: bytes, entry: os.DirEntry[str]) -> File | None:
         assert self._writer is not None  # noqa: S101 - the caller has looked
         for _ in range(_ATTEMPTS):
             self._check()
             try:
-                file = open_file(entry.name, dir_fd=folder)
+                file = open_file(entry.name, dir_fd=handle)
             except PermissionError:
                 self.left_out[name] = "permission denied"
                 return None

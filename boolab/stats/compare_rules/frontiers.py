@@ -43,7 +43,7 @@ _COLUMNS: Final[Mapping[str, str]] = {
     "confidence": FLOAT,
     "success_by": TEXT,
 }
-_BAND: Final[Mapping[str, str]] = dict.fromkeys(("saved_share", "kept_share", "kept_low", "kept_high"), FLOAT)
+_BAND_COLUMNS: Final[Mapping[str, str]] = dict.fromkeys(("saved_share", "kept_share", "kept_low", "kept_high"), FLOAT)
 _TABLE: Final = ("rule", "successes", "kept_lower", "kept_share", "saved_share", "even_trade", "front_share")
 _KEPT_SHARES: Final = (1.0, 0.95, 0.9)  # the shares of successes in sentences
 _MAX_SENTENCES: Final = 20  # groups that get sentences
@@ -162,7 +162,7 @@ def frontier(
         sentences=tuple(_sentences(groups, judged_runs)),
         notes=(*repeats, *data_notes(judged_runs), *_notes(groups, judged_runs, confidence)),
         table=front_rows[[*keys, *_TABLE]],
-        band=frame_of(keys, [group.names for group, _ in points], _BAND, [row for _, row in points]),
+        band=frame_of(keys, [group.names for group, _ in points], _BAND_COLUMNS, [row for _, row in points]),
     )
 
 
@@ -208,7 +208,7 @@ def _frame(groups: Sequence[_GroupFront], keys: Sequence[str], settings: RuleSet
 
 def _band_rows(band: Band) -> Iterator[dict[str, float]]:
     for values in zip(band.levels.tolist(), band.front.tolist(), band.low.tolist(), band.high.tolist(), strict=True):
-        yield dict(zip(_BAND, values, strict=True))
+        yield dict(zip(_BAND_COLUMNS, values, strict=True))
 
 
 def _sentences(groups: Sequence[_GroupFront], judged_runs: Judged) -> Iterator[str]:

@@ -34,30 +34,30 @@ def fit_model(table: FeatureTable, runs: Flags, estimator: str, seed: int) -> Sc
     """A model of failure, fitted to the boundaries of some runs; rounded to six digits, as its file has it."""
     weights = table.weights(runs)
     rows = np.flatnonzero(weights > 0)
-    values, failed = table.features[rows], (~table.success[table.run[rows]]).astype(float)
+    features, failed = table.features[rows], (~table.success[table.run[rows]]).astype(float)
     stakes, task = table.stakes(runs)[rows], table.task[table.run[rows]]
-    penalty = penalty_of(values, failed, stakes, task) if estimator == "logistic" else 0.0
+    penalty = penalty_of(features, failed, stakes, task) if estimator == "logistic" else 0.0
 
     def fit(rows_used: Flags) -> ScoreModel:
         if estimator == "trees":
-            return fit_trees(values[rows_used], failed[rows_used], stakes[rows_used], table.names, seed)
-        return fit_logistic(values[rows_used], failed[rows_used], stakes[rows_used], table.names, penalty)
+            return fit_trees(features[rows_used], failed[rows_used], stakes[rows_used], table.names, seed)
+        return fit_logistic(features[rows_used], failed[rows_used], stakes[rows_used], table.names, penalty)
 
     model = fit(np.ones(len(rows), dtype=bool))
-    slope, intercept = calibration_of(_held_out_log_odds(fit, model, values, failed, task), failed, weights[rows])
+    slope, intercept = calibration_of(_held_out_log_odds(fit, model, features, failed, task), failed, weights[rows])
     return _rescale(model, slope, intercept)
 
 
 def _held_out_log_odds(
-    fit: Callable[[Flags], ScoreModel], model: ScoreModel, values: Array, failed: Array, task: Ints
+    fit: Callable[[Flags], ScoreModel], model: ScoreModel, features: Array, failed: Array, task: Ints
 ) -> Array:
     """The log-odds of each row by a model that has not seen its task; by the model, where a part lacks a class."""
     fold = np.unique(task, return_inverse=True)[1] % FOLDS
-    log_odds = log_odds_of(model, values)
+    log_odds = log_odds_of(model, features)
     for fold_number in range(FOLDS):
         training_rows = fold != fold_number
         if 0 < failed[training_rows].mean() < 1:
-            log_odds[~training_rows] = log_odds_of(fit(training_rows), values[~training_rows])
+            log_odds[~training_rows] = log_odds_of(fit(training_rows), features[~training_rows])
     return log_odds
 
 
@@ -106,25 +106,25 @@ _MIN_SLOPE: Final = 0.05
 _MIN_SCALE: Final = 1e-9
 
 
-def fit_logistic(values: Array, failed: Array, weights: Array, names: Sequence[str], penalty: float) -> LinearModel:
+def fit_logistic(features: Array, failed: Array, weights: Array, names: Sequence[str], penalty: float) -> LinearModel:
     """Fit a weighted logistic regression of failure on features.
 
     Features are standardised for the penalty. A value that is not known counts as the feature's weighted mean.
 
-    `values`: rows x features; NaN where a value is not known. A feature that never varies has weight 0. `failed`: rows:
-    1 where the run failed, else 0. `weights`: rows: what each counts. `penalty`: of the squares of the standardised
-    coefficients; see `PENALTIES`.
+    `features`: rows x features; NaN where a value is not known. A feature that never varies has weight 0. `failed`:
+    rows: 1 where the run failed, else 0. `weights`: rows: what each counts. `penalty`: of the squares of the
+    standardised coefficients; see `PENALTIES`.
     """
-    x, mean, scale = _standardise(values, weights)
+    x, mean, scale = _standardise(features, weights)
     beta = _newton(x, failed, weights, penalty)
     slopes = beta[1:] / scale
     intercept = float(beta[0]) - float(np.dot(slopes, mean))
     return LinearModel(tuple(names), tuple(slopes.tolist()), intercept, tuple(mean.tolist()))
 
 
-def penalty_of(values: Array, failed: Array, weights: Array, tasks: Ints) -> float:
+def penalty_of(features: Array, failed: Array, weights: Array, tasks: Ints) -> float:
     """The penalty of `PENALTIES` with the smallest deviance on held-out tasks, in `FOLDS` folds."""
-    x, _, _ = _standardise(values, weights)
+    x, _, _ = _standardise(features, weights)
     interval = max(1, len(x) // _ROWS)
     _, order = np.unique(tasks, return_inverse=True)
     sampled = order % interval == 0
@@ -164,18 +164,18 @@ def calibration_of(log_odds: Array, failed: Array, weights: Array) -> tuple[floa
     return slope, intercept
 
 
-def _standardise(values: Array, weights: Array) -> tuple[Array, Array, Array]:
+def _standardise(features: Array, weights: Array) -> tuple[Array, Array, Array]:
     """The features with mean 0 and variance 1 behind a column of ones; their means, and scales: infinite for none."""
-    mean, spread = moments(values, weights)
+    mean, spread = moments(features, weights)
     scale = np.where(spread > 0, spread, np.inf)
-    x = np.where(np.isnan(values), 0.0, (values - mean) / scale)
+    x = np.where(np.isnan(features), 0.0, (features - mean) / scale)
     return np.column_stack([np.ones(len(x)), x]), mean, scale
 
 
-def moments(values: Array, weights: Array) -> tuple[Array, Array]:
+def moments(features: Array, weights: Array) -> tuple[Array, Array]:
     """The weighted mean and standard deviation of each column, over known values; 0 if there are none."""
-    is_known = ~np.isnan(values)
-    filled = np.where(is_known, values, 0.0)
+    is_known = ~np.isnan(features)
+    filled = np.where(is_known, features, 0.0)
     total = weights @ is_known
     safe = np.where(total > 0, total, 1.0)
     mean = (weights @ filled) / safe
@@ -234,9 +234,9 @@ def check_trees() -> type[Any]:
     return GradientBoostingClassifier  # type: ignore[no-any-return] # scikit-learn has no types
 
 
-def fit_trees(values: Array, failed: Array, weights: Array, names: Sequence[str], seed: int) -> TreeModel:
+def fit_trees(features: Array, failed: Array, weights: Array, names: Sequence[str], seed: int) -> TreeModel:
     """Fit boosted trees of depth 2 to failure; see `fit_logistic` for the arguments."""
-    mean, _ = moments(values, weights)
+    mean, _ = moments(features, weights)
     fitted = check_trees()(
         n_estimators=_TREES,
         learning_rate=_RATE,
@@ -245,7 +245,7 @@ def fit_trees(values: Array, failed: Array, weights: Array, names: Sequence[str]
         max_features="sqrt",
         min_weight_fraction_leaf=_LEAF,
         random_state=seed,
-    ).fit(np.where(np.isnan(values), mean, values), failed, sample_weight=weights)
+    ).fit(np.where(np.isnan(features), mean, features), failed, sample_weight=weights)
     share = float(weights @ failed / weights.sum())
     trees = tuple(_tree(estimator.tree_, 0) for estimator in fitted.estimators_[:, 0])
     return TreeModel(tuple(names), trees, float(np.log(share / (1 - share))), tuple(mean.tolist()))

@@ -151,7 +151,7 @@ def features_df() -> pd.DataFrame:
         ['error_streak', 'error_share', 'error_recent']
     """
     rows = [
-        (feature.name, feature.name in DEFAULT, feature.meaning, feature.family, feature.source)
+        (feature.name, feature.name in DEFAULT, feature.meaning, feature.fold, feature.source)
         for feature in FEATURES.values()
     ]
     return pd.DataFrame(rows, columns=["feature", "default", "about", "family", "source"])

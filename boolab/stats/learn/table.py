@@ -183,35 +183,35 @@ def _clusters(runs: Sequence[Run], cluster: str) -> Ints:
     return np.array([codes[name] for name in names], dtype=np.int64)
 
 
-def log_odds_of(model: ScoreModel, values: Array) -> Array:
-    """The log-odds for each row of values; NaN is a value that is not known."""
-    filled = np.where(np.isnan(values), np.asarray(model.unknown), values)
+def log_odds_of(model: ScoreModel, features: Array) -> Array:
+    """The log-odds for each row of features; NaN is a value that is not known."""
+    filled = np.where(np.isnan(features), np.asarray(model.unknown), features)
     return _log_odds(model, filled)
 
 
 @singledispatch
-def _log_odds(model: ScoreModel, values: Array) -> Array:
-    return np.array([model.log_odds(row) for row in values.tolist()], dtype=float)
+def _log_odds(model: ScoreModel, features: Array) -> Array:
+    return np.array([model.log_odds(row) for row in features.tolist()], dtype=float)
 
 
 @_log_odds.register
-def _(model: LinearModel, values: Array) -> Array:
-    total = np.full(len(values), model.intercept)
-    for weight, column in zip(model.weights, values.T, strict=True):
+def _(model: LinearModel, features: Array) -> Array:
+    total = np.full(len(features), model.intercept)
+    for weight, column in zip(model.weights, features.T, strict=True):
         total += weight * column
     return total
 
 
 @_log_odds.register
-def _(model: TreeModel, values: Array) -> Array:
-    total = np.full(len(values), model.intercept)
+def _(model: TreeModel, features: Array) -> Array:
+    total = np.full(len(features), model.intercept)
     for tree in model.trees:
-        total += _leaves(tree, values)
+        total += _leaves(tree, features)
     return total
 
 
-def _leaves(tree: Tree, values: Array) -> Array:
+def _leaves(tree: Tree, features: Array) -> Array:
     if not isinstance(tree, tuple):
-        return np.full(len(values), tree)
+        return np.full(len(features), tree)
     feature_index, split_value, low, high = tree
-    return np.where(values[:, feature_index] <= split_value, _leaves(low, values), _leaves(high, values))
+    return np.where(features[:, feature_index] <= split_value, _leaves(low, features), _leaves(high, features))

@@ -233,7 +233,7 @@ class Candidates:
         path_choices = tuple(
             PathFinding(result, None, int(np.count_nonzero(result.path.lost_at == 0)), 0)
             if not result.accepted
-            else self._joint(result, levels, successes, used)
+            else self._joint_result(result, levels, successes, used)
             if result.path.name == JOINT
             else self._single(result, successes, used)
             for result in results
@@ -309,7 +309,7 @@ class Candidates:
         is_lost = np.zeros(len(result.path.lost_at), dtype=bool) if is_off else result.path.lost_at < size - best
         return _finding_of(result, {name: value}, successes, is_lost, int(amounts[-1] - amounts[best]))
 
-    def _joint(self, result: PathResult, levels: Ints, successes: Successes, folds_used: Flags) -> PathFinding:
+    def _joint_result(self, result: PathResult, levels: Ints, successes: Successes, folds_used: Flags) -> PathFinding:
         """The result along the joint path: its tightest accepted level, without the limits that add nothing to it."""
         level = zip(JOINT_AXES, levels[result.accepted - 1].tolist(), strict=True)
         setting = {name: value for name, value in level if value < OFF}

@@ -394,9 +394,9 @@ def _notes_of_runs(recorded: object, identity: Identities | None) -> Iterator[st
         yield from price_notes(recorded)
 
 
-def _limits_of(runs: Ledger, scope: Scope, policy: Policy | None, identity: Identities | None) -> Limits:
+def _limits_of(ledger: Ledger, scope: Scope, policy: Policy | None, identity: Identities | None) -> Limits:
     """How the limits of a recommendation are counted."""
-    scopes = set(scopes_of(sources_of(runs.runs), scope)) or {"turn"}
+    scopes = set(scopes_of(sources_of(ledger.runs), scope)) or {"turn"}
     default_identity = policy.detectors.identity if policy is not None else "canonical"
     return Limits(
         identity=identity or default_identity,
@@ -405,14 +405,14 @@ def _limits_of(runs: Ledger, scope: Scope, policy: Policy | None, identity: Iden
     )
 
 
-def _order_groups(groups: Sequence[Group], runs: Ledger, keys: Sequence[str]) -> list[Group]:
+def _order_groups(groups: Sequence[Group], ledger: Ledger, keys: Sequence[str]) -> list[Group]:
     """The groups in the order of their first runs; agents in that of `in_agent_order`."""
     if "agent" in keys and group_noun(keys) == "agent":
-        names = [_name(values) for values in runs.runs[list(keys)].itertuples(index=False, name=None)]
-        main = runs.runs[PARENT].isna().tolist() if PARENT in runs.runs else [True] * runs.n_runs
+        names = [_name(values) for values in ledger.runs[list(keys)].itertuples(index=False, name=None)]
+        main = ledger.runs[PARENT].isna().tolist() if PARENT in ledger.runs else [True] * ledger.n_runs
         order = {name: position for position, name in enumerate(in_agent_order(names, main))}
     else:
-        order = {_name(values): position for position, (values, _) in enumerate(grouped_units(runs, keys))}
+        order = {_name(values): position for position, (values, _) in enumerate(grouped_units(ledger, keys))}
     return sorted(groups, key=lambda group: order.get(_name(group.names), len(order)))
 
 

@@ -26,16 +26,16 @@ _HOME: Final = "\0home"
 """A column that no run has: the row of the root's run or turn."""
 
 
-def units_of_ledger(runs: Ledger, success: Literal["label", "ended"] | None, keys: Sequence[str] = ()) -> Ledger:
+def units_of_ledger(runs: Ledger, success_by: Literal["label", "ended"] | None, keys: Sequence[str] = ()) -> Ledger:
     """The units: runs by their labels, or, by the proxy, turns (where the scope is the run: runs).
 
     Families are units, unless `keys` separates their runs: see `boolab.stats.recommend.units`. The recorded limits
     stay in force.
     """
-    if success == "label" and runs.success_by != LABEL and runs.n_runs:
+    if success_by == "label" and runs.success_by != LABEL and runs.n_runs:
         msg = "success='label': no run has a label; see bl.label, or success='ended' for the proxy"
         raise SettingError(msg)
-    by_proxy = success == "ended" or runs.success_by == PROXY
+    by_proxy = success_by == "ended" or runs.success_by == PROXY
     kin = runs.kin()
     if kin is not None and kin.calls:
         return family_units(runs, kin, keys, by_turn=by_proxy).kept()
@@ -60,9 +60,9 @@ def cluster_noun(units: Ledger) -> str:
     return "run" if clusters_of_ledger(units).equals(units.runs["run_id"].astype(TEXT)) else "task"
 
 
-def split_by_label(runs: Ledger, success: Literal["label", "ended"] | None, keys: Sequence[str]) -> list[Ledger]:
+def split_by_label(runs: Ledger, success_by: Literal["label", "ended"] | None, keys: Sequence[str]) -> list[Ledger]:
     """The runs of the groups that have labels, and those of the groups that have none, for which the proxy stands."""
-    if success is not None or not keys or runs.success_by != LABEL or not runs.n_runs:
+    if success_by is not None or not keys or runs.success_by != LABEL or not runs.n_runs:
         return [runs]
     kin = runs.kin()
     roots = list(range(runs.n_runs)) if kin is None else roots_of(kin.parent)

@@ -48,7 +48,7 @@ class Alarms:
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class FalseAlarmPeaks:
     """The largest values of a rule's counter.
 
     `false` is the largest threshold at which an alarm would be false; `NOT_REPORTED` where none could be. `unknown` is
@@ -154,7 +154,7 @@ def _answers(step: Step) -> list[tuple[ToolCall, ToolResult]]:
     return [(c, r) for c, r in zip(step.response.tool_calls, step.results, strict=True) if r is not None]
 
 
-def reach_of(
+def false_alarm_peaks_of(
     ledger: Ledger,
     runs: Sequence[Run] | None,
     rule: StopRule,
@@ -162,7 +162,7 @@ def reach_of(
     positions: Places,
     *,
     converged: npt.ArrayLike = False,
-) -> Reach | None:
+) -> FalseAlarmPeaks | None:
     """How far the counter of a rule goes where alarms are false; None unless the rule is a single threshold.
 
     Every alarm is false in `negative` runs; in those of `converged` it is false if it converges.
@@ -188,4 +188,4 @@ def reach_of(
             fired = (int(step) for step in rising[::-1])  # the largest thresholds first
             highest = next((s for s in fired if converges(runs[run_index], s + 1, watch, turns=turns)), None)
             false[run_index] = NOT_REPORTED if highest is None else values[highest]
-    return Reach(false, unknown & negative, 0 if watch is None else watch.least)
+    return FalseAlarmPeaks(false, unknown & negative, 0 if watch is None else watch.least)

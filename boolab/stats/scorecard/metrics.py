@@ -25,7 +25,7 @@ from boolab.limits.call_identity import uncalled_note
 from boolab.limits.detector import named_tools
 from boolab.limits.stop import StopRule
 from boolab.stats.intervals import Array, ClusterBootstrap, Estimate, expanded, percentiles, upper_bound
-from boolab.stats.scorecard.alarms import NOT_REPORTED, SAVED, Alarms, Reach, alarms_of, reach_of
+from boolab.stats.scorecard.alarms import NOT_REPORTED, SAVED, Alarms, FalseAlarmPeaks, alarms_of, false_alarm_peaks_of
 from boolab.stats.trade import TRADE, trade_of
 from boolab.stats.units import clusters_of, group_name, units_of_table
 from boolab.store.connection import begins_as_sqlite
@@ -146,7 +146,7 @@ class RuleAlarms(NamedTuple):
 
     alarms: Alarms
     true: Flags
-    reach: Reach | None
+    false_alarm_peaks: FalseAlarmPeaks | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,22 +161,22 @@ class Scores:
     first: Ints  # the steps of run r are `first[r]` to `first[r + 1]`
     # how many counted steps of its scope come before each step: a plain cap saves the step if it is no larger
     before: Ints
-    converged: bool  # whether an alarm that converged is false
+    converged_is_false: bool  # whether an alarm that converged is false
     positive_is: str  # the name of the class
 
 
-def scores_of(material: Material, rules: Sequence[StopRule], truth: Truth, *, converged: bool) -> Scores:
-    """Each rule on each run; with `converged`, an alarm that converged is false."""
+def scores_of(material: Material, rules: Sequence[StopRule], truth: Truth, *, converged_is_false: bool) -> Scores:
+    """Each rule on each run; with `converged_is_false`, an alarm that converged is false."""
     ledger, runs = material.ledger, material.runs
     positions = Places(ledger)
     negative = truth.known & ~truth.positive
     scores = []
     for rule, alarms in zip(rules, alarms_of(ledger, runs, rules, positions), strict=True):
-        work = alarms.converged if converged else None
+        work = alarms.converged if converged_is_false else None
         true = alarms.raised & truth.positive & (True if work is None else ~work)
-        maybe = truth.known & truth.positive & converged
-        reach = reach_of(ledger, runs, rule, negative, positions, converged=maybe)
-        scores.append(RuleAlarms(alarms, true, reach))
+        maybe = truth.known & truth.positive & converged_is_false
+        false_alarm_peaks = false_alarm_peaks_of(ledger, runs, rule, negative, positions, converged=maybe)
+        scores.append(RuleAlarms(alarms, true, false_alarm_peaks))
     labelled = truth.proxy or ledger.success_by == LABEL
     counted_before = np.append(0, ledger.counters["steps"][:-1])[: ledger.n_steps]
     return Scores(
@@ -187,7 +187,7 @@ def scores_of(material: Material, rules: Sequence[StopRule], truth: Truth, *, co
         ledger.peak("steps"),
         ledger.first,
         np.where(ledger.opens(), 0, counted_before),
-        converged,
+        converged_is_false,
         truth.name,
     )
 
@@ -240,7 +240,7 @@ class GroupScores:
             row |= self._lost(raised[:, rule_index], is_judged[:, rule_index], score)
             row |= self._cap(row, is_judged[:, rule_index])
             row |= self._trade(row, is_judged[:, rule_index], score)
-            row |= self._clean(score.reach)
+            row |= self._clean(score.false_alarm_peaks)
             work = score.alarms.converged
             row["converged"] = None if work is None else int(work[self.runs].sum())
             row["n_unknown"] = int((~is_judged[:, rule_index]).sum())
@@ -297,10 +297,14 @@ class GroupScores:
             saved_cost=float(saved.sum() / MICRO) if cost_known else None,
         )
 
-    def _clean(self, reach: Reach | None) -> dict[str, Any]:
-        if reach is None or reach.unknown[self.runs].any() or (reach.false[self.runs] == NOT_REPORTED).all():
+    def _clean(self, false_alarm_peaks: FalseAlarmPeaks | None) -> dict[str, Any]:
+        if (
+            false_alarm_peaks is None
+            or false_alarm_peaks.unknown[self.runs].any()
+            or (false_alarm_peaks.false[self.runs] == NOT_REPORTED).all()
+        ):
             return dict.fromkeys(CLEAN)
-        false, codes = reach.false[self.runs], self.bootstrap.codes
+        false, codes = false_alarm_peaks.false[self.runs], self.bootstrap.codes
         largest = np.full(self.bootstrap.n_clusters, NOT_REPORTED, dtype=np.int64)
         np.maximum.at(largest, codes, false)
         samples = self.bootstrap.largest(largest)
@@ -308,15 +312,15 @@ class GroupScores:
         samples[samples == NOT_REPORTED] = np.nan
         ends = percentiles(samples[:, None], np.stack([level, 1 - level]))[:, 0]
         values = [float(false.max()), *ends.tolist()]
-        clean = [None if np.isnan(value) else max(int(value) + 1, reach.least) for value in values]
+        clean = [None if np.isnan(value) else max(int(value) + 1, false_alarm_peaks.least) for value in values]
         return dict(zip(CLEAN, clean, strict=True))
 
-    def beyond(self, reach: Reach) -> float:
+    def beyond(self, false_alarm_peaks: FalseAlarmPeaks) -> float:
         """The upper bound of the share of runs like the negative ones that reach the clean threshold.
 
         Wilks: the largest of n leaves at most 1 - (1 - confidence)^(1/n) beyond it, and the clean threshold is above.
         """
-        sizes = np.bincount(self.bootstrap.codes[reach.false[self.runs] != NOT_REPORTED]).astype(float)
+        sizes = np.bincount(self.bootstrap.codes[false_alarm_peaks.false[self.runs] != NOT_REPORTED]).astype(float)
         return float(upper_bound(0, sizes.sum() ** 2 / (sizes**2).sum(), self.confidence))
 
 

@@ -169,7 +169,7 @@ def scorecard(
         raise SettingError(msg)
     units = units_in(material, keys)
     truth = truth_of(material, positive)
-    scores = scores_of(material, rule_list, truth, converged=converged)
+    scores = scores_of(material, rule_list, truth, converged_is_false=converged)
     judged_units = units[truth.known]
     groups = [GroupScores(values, part, keys, scores, confidence) for values, part in grouped(judged_units, keys)]
     words = _ScorecardText(truth, scores, confidence)
@@ -253,7 +253,7 @@ class _ScorecardText:
             no_alarm = "does not alarm in the one run" if n == 1 else f"alarms in none of {n:,} runs"
             yield f"{rule} {no_alarm}, so its precision is not defined; {self._found(row)}."
         else:
-            exception = " without converging later" if self.scores.converged and row["converged"] else ""
+            exception = " without converging later" if self.scores.converged_is_false and row["converged"] else ""
             right = f"{self.of_them(row['true_alarms'], alarms)}{exception}"
             yield (
                 f"{rule} alarms in {alarms:,} of {count(n, 'run')}; {right} (precision {row['true_alarms']:,} of "
@@ -334,36 +334,36 @@ class _ScorecardText:
         subject_pronoun, object_pronoun = ("it counts", "it") if n == 1 else ("they count", "them")
         counts = (
             f"{subject_pronoun} as false"
-            if self.scores.converged
+            if self.scores.converged_is_false
             else f"converged=True would count {object_pronoun} as false"
         )
         yield f"{work_text} work and not a loop: the same call gave a new result later; {counts}."
 
     def _clean(self, group: GroupScores, row: Mapping[str, Any], score: RuleAlarms) -> Iterator[str]:
-        if row["clean_threshold"] is None or score.reach is None:
+        if row["clean_threshold"] is None or score.false_alarm_peaks is None:
             return
-        n = int((score.reach.false[group.runs] != NOT_REPORTED).sum())
+        n = int((score.false_alarm_peaks.false[group.runs] != NOT_REPORTED).sum())
         leaf = next(score.alarms.rule.leaves())
         unit = {"cost": " micro-dollars", "elapsed": " ms"}.get(leaf.counter, "")
         threshold = f"{row['clean_threshold']:,}{unit}"
         if isinstance(leaf, LearnedRule):  # its score is a probability in billionths
             threshold = f"{100 * row['clean_threshold'] / BILLION:.4g}%"
         beginning = f"A threshold of {threshold} is the least without a false alarm in "
-        if self.scores.converged:
+        if self.scores.converged_is_false:
             yield f"{beginning}these runs."
             return
         not_positive = f"{'is' if n == 1 else 'are'} not positive{self.named}" if self.truth.user else "did not fail"
         negatives = self.successes(n) if self.truth.proxy else f"{count(n, 'run')} that {not_positive}"
-        share = percent(group.beyond(score.reach))
+        share = percent(group.beyond(score.false_alarm_peaks))
         yield f"{beginning}the {negatives}; with {self.level} confidence at most {share} of such runs reach it."
 
-    def data(self, material: Material, judged_runs: Ints) -> Iterator[str]:
+    def data(self, material: Material, judged_indices: Ints) -> Iterator[str]:
         """The quality of the data: labels, and what is left out."""
-        total, n = material.ledger.n_runs, len(judged_runs)
+        total, n = material.ledger.n_runs, len(judged_indices)
         if not total:
             yield "There are no runs."
             return
-        share = f"{int(self.truth.positive[judged_runs].sum()):,} of {count(n, 'run')}"
+        share = f"{int(self.truth.positive[judged_indices].sum()):,} of {count(n, 'run')}"
         if self.truth.proxy:
             yield (
                 f"No run has a label. By a proxy, a run is positive if it {NOT_ENDED} ({share}). That is not a "
@@ -376,13 +376,13 @@ class _ScorecardText:
         if n < total:
             verb = "is" if total - n == 1 else "are"
             yield f"{total - n:,} of {count(total, 'run')} {verb} left out: without a label their class is not known."
-        yield from self._unknown(judged_runs)
-        yield from self._cut(material, judged_runs)
+        yield from self._unknown(judged_indices)
+        yield from self._cut(material, judged_indices)
         if material.runs is None and any(watches_repeats(score.alarms.rule) for score in self.scores.rules):
             yield "Whether an alarm converged is not known, because a table with a row per step has no results."
 
-    def _unknown(self, judged_runs: Ints) -> Iterator[str]:
-        hanging = [(s.alarms, int(s.alarms.unknown[judged_runs].sum())) for s in self.scores.rules]
+    def _unknown(self, judged_indices: Ints) -> Iterator[str]:
+        hanging = [(s.alarms, int(s.alarms.unknown[judged_indices].sum())) for s in self.scores.rules]
         rules = [f"{alarms.rule} in {count(n, 'run')}" for alarms, n in hanging if n]
         if rules:
             others_text = f" and {len(rules) - _MAX_NAMED:,} further rules" if len(rules) > _MAX_NAMED else ""
@@ -392,7 +392,7 @@ class _ScorecardText:
             )
         for name in ("tokens", "cost"):
             pairs = [
-                (s.alarms.raised[judged_runs], s.alarms.saved[name][judged_runs] == NOT_REPORTED)
+                (s.alarms.raised[judged_indices], s.alarms.saved[name][judged_indices] == NOT_REPORTED)
                 for s in self.scores.rules
             ]
             raised, unknown = (sum(int(flags.sum()) for flags in column) for column in zip(*pairs, strict=True))
@@ -401,15 +401,15 @@ class _ScorecardText:
                 consequence = "NA" if unknown == raised else "without them"
                 yield f"What {total_text} would have saved in {name} is not known: the total is {consequence}."
 
-    def _cut(self, material: Material, judged_runs: Ints) -> Iterator[str]:
-        cut_runs = judged_runs[~material.ledger.terminated[judged_runs]]
+    def _cut(self, material: Material, judged_indices: Ints) -> Iterator[str]:
+        cut_runs = judged_indices[~material.ledger.terminated[judged_indices]]
         reasons = pd.Series(material.ledger.reason[cut_runs], dtype=object).dropna()
         if len(cut_runs):
             verb = "is" if len(cut_runs) == 1 else "are"
             suffix = f" ({_counts(reasons)})" if len(reasons) else ""
             yield (
-                f"{len(cut_runs):,} of {count(len(judged_runs), 'run')} {verb} censored{suffix}: a rule may have fired "
-                "later, so there may be more alarms, and more to save."
+                f"{len(cut_runs):,} of {count(len(judged_indices), 'run')} {verb} censored{suffix}: a rule may have "
+                "fired later, so there may be more alarms, and more to save."
             )
         detected = reasons[reasons.isin(_DETECTED)]
         if len(detected):

@@ -20,7 +20,7 @@ class CapCurve:
     """By cap, off being the last, what is kept, saved and stopped."""
 
     caps: Sequence[int | None]  # the caps, ascending; None is no cap
-    lower: Sequence[int]  # how many successes are kept at least
+    kept_lower: Sequence[int]  # how many successes are kept at least
     upper: Sequence[int]  # how many may be kept
     at_least: Sequence[float]  # the lower bound of the share of future successes that is kept
     saved: Sequence[float]  # what is saved, in the unit of `measure`
@@ -41,7 +41,7 @@ def title_of(curve: CapCurve, keep: float, advised: int | None = None, confidenc
     """What the curve shows: the recommended cap, if `advised`, else the tightest one that keeps enough on record."""
     if not curve.total:
         return f"What each cap saves of the {curve.measure}"
-    if not _keeps(curve.lower[-1], curve.total, keep):
+    if not _keeps(curve.kept_lower[-1], curve.total, keep):
         return f"Under these other limits no cap keeps {level(keep)} of the {curve.success}"
     cap = tightest(curve, keep) if advised is None else advised
     if cap is None:
@@ -60,7 +60,7 @@ def note_of(curve: CapCurve, confidence: float, other_limits: str = "", *, turns
     """What is drawn, on which data, and which other limits are set."""
     of_turns = "steps in a turn" if curve.noun == "turn" else "steps in the longest turn of a run"
     steps = of_turns if turns else "steps"
-    upper_text = "what may be kept" if [*curve.upper] != [*curve.lower] else "what is kept"
+    upper_text = "what may be kept" if [*curve.upper] != [*curve.kept_lower] else "what is kept"
     sentence = f"On record, by step cap ({steps}){f', with {other_limits}' if other_limits else ''}."
     band = f" Band: from the lower bound ({level(confidence)} confidence) to {upper_text}." if curve.total else ""
     return f"{sentence}{band}"
@@ -68,7 +68,7 @@ def note_of(curve: CapCurve, confidence: float, other_limits: str = "", *, turns
 
 def tightest(curve: CapCurve, keep: float) -> int | None:
     """The tightest cap that keeps a share of the successes on record; None if none does."""
-    rows = zip(curve.caps, curve.lower, strict=True)
+    rows = zip(curve.caps, curve.kept_lower, strict=True)
     return next((cap for cap, kept_count in rows if curve.total and _keeps(kept_count, curve.total, keep)), None)
 
 
@@ -84,7 +84,7 @@ def tips_of(curve: CapCurve) -> list[list[list[str]]]:
 def _tip(curve: CapCurve, n: int, share: float | None) -> list[list[str]]:
     rows = []
     if curve.total:
-        lower, upper = curve.lower[n], curve.upper[n]
+        lower, upper = curve.kept_lower[n], curve.upper[n]
         kept_range = f"{lower:,}" if lower == upper else f"{lower:,}\u2013{upper:,}"
         rows.append(["kept", f"{kept_range} of {curve.total:,}", rounded_down(lower / curve.total)])
         rows.append(["at least", "", rounded_down(curve.at_least[n])])
@@ -94,7 +94,7 @@ def _tip(curve: CapCurve, n: int, share: float | None) -> list[list[str]]:
             ["saved", amount_text if curve.measure == "cost" else f"{amount_text} {curve.measure}", percent(share)]
         )
     rows.append(["stopped", count(curve.stopped[n], curve.noun), ""])
-    trade = Trade(curve.saved[n], curve.total - curve.lower[n], curve.totals[n], curve.total, curve.measure)
+    trade = Trade(curve.saved[n], curve.total - curve.kept_lower[n], curve.totals[n], curve.total, curve.measure)
     if trade.each is not None and share is not None:
         rows.append(["saved per lost success", trade.each, ""])
     return rows
@@ -112,7 +112,7 @@ def amounts(saved: float, total: float, measure: str) -> str:
 def frontier_title(curve: CapCurve) -> str:
     """Whether a cap in the frontier saves a larger share than it loses of the successes, in a sentence."""
     comparison = f"a larger share of the {curve.measure} than it loses of the {curve.success}"
-    rows = zip(curve.caps, curve.lower, curve.shares, curve.stopped, strict=True)
+    rows = zip(curve.caps, curve.kept_lower, curve.shares, curve.stopped, strict=True)
     better = {
         cap: share is not None and share > 1 - kept_count / curve.total
         for cap, kept_count, share, stopped in rows
@@ -134,7 +134,7 @@ def frontier_title(curve: CapCurve) -> str:
     return f"A cap of {lowest:,} or more{condition} saves {comparison}"
 
 
-def numbers_of(
+def figures_of(
     answer: Mapping[str, Any], trade: Trade, total: int, confidence: float, *, proxy: bool, noun: str = "run"
 ) -> list[Number]:
     """What is kept, saved, stopped and traded, as texts; with `proxy`, a success is a run that ended by itself."""

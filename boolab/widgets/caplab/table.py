@@ -27,10 +27,10 @@ from boolab.whatif.step_table import LABEL, PROXY, TURN_PROXY, Ints, Ledger
 from boolab.widgets.caplab.controls import Values, edges_of, end_of, is_log, ticks_of
 from boolab.widgets.caplab.figures import (
     CapCurve,
+    figures_of,
     frontier_title,
     note_of,
     notes_of,
-    numbers_of,
     skipped_values,
     tightest,
     tips_of,
@@ -62,10 +62,10 @@ class CapTable:
         complete: By axis, whether these are all whole numbers up to the largest that makes a difference.
     """
 
-    def __init__(self, runs: Ledger, values: Mapping[str, Values], base_setting: Setting, question: Question) -> None:
-        self.ledger = ledger = (runs.by_span() if runs.success_by == PROXY else runs).kept()
-        self.noun = "turn" if ledger.n_runs > runs.n_runs else "run"
-        self._n_runs = runs.n_runs
+    def __init__(self, ledger: Ledger, values: Mapping[str, Values], base_setting: Setting, question: Question) -> None:
+        self._n_runs = ledger.n_runs
+        self.ledger = ledger = (ledger.by_span() if ledger.success_by == PROXY else ledger).kept()
+        self.noun = "turn" if ledger.n_runs > self._n_runs else "run"
         self.options: dict[str, list[int | None]] = {
             name: [*axis_values.numbers, None] for name, axis_values in values.items()
         }
@@ -150,7 +150,7 @@ class CapTable:
             "verdict": verdict_of(setting, kept_counts, saved[0], self._success, self.question.keep),
             **counts,
             "trade": {"each": trade.each, "costs": trade.costs, "poor": trade.is_poor},
-            "numbers": numbers_of(
+            "numbers": figures_of(
                 counts, trade, self.ledger.n_runs, self.question.confidence, proxy=proxy, noun=self.noun
             ),
             "ends": self._ends(sums),
@@ -249,11 +249,11 @@ class CapTable:
         loops = self._over("doom_loop", {**limits, "max_steps": None})
         shares = [
             {"value": value, "saved": share, "kept": kept_count / curve.total}
-            for value, share, kept_count in zip(loops.caps, loops.shares, loops.lower, strict=True)
+            for value, share, kept_count in zip(loops.caps, loops.shares, loops.kept_lower, strict=True)
             if value is not None and share and curve.total
         ]
         return {
-            "lower": [*curve.lower],
+            "lower": [*curve.kept_lower],
             "upper": [*curve.upper],
             "at_least": np.round(curve.at_least, 4).tolist(),
             "saved": [None if share is None else round(share, 4) for share in curve.shares],
@@ -270,7 +270,7 @@ class CapTable:
 
     def _curve(self, limits: Limits) -> CapCurve:
         curve = self._over("max_steps", limits)
-        off_bound = self._least_kept(curve.lower[-1], {**limits, "max_steps": None})
+        off_bound = self._least_kept(curve.kept_lower[-1], {**limits, "max_steps": None})
         return dataclasses.replace(curve, at_least=[*curve.at_least[:-1], off_bound])
 
     def _advised(self, limits: Limits) -> int | None:
@@ -290,7 +290,7 @@ class CapTable:
         saved = sums[f"saved_{self.measure}"]
         return CapCurve(
             caps=values,
-            lower=sums["kept_lower"].tolist(),
+            kept_lower=sums["kept_lower"].tolist(),
             upper=sums["kept_upper"].tolist(),
             at_least=self._at_least(limits, axis).tolist(),
             saved=(saved / scale).tolist(),

@@ -27,7 +27,7 @@ PROXY: Final = "runs that end by themselves"
 class TrialEvidence:
     """The result of a trial of the runs of a lab.
 
-    `given`: a plan, whose result so far is taken, or a result.
+    `trial`: a plan, whose result so far is taken, or a result.
     """
 
     def __init__(self, trial: object, runs: Sequence[Run], groups: Sequence[RunGroup]) -> None:

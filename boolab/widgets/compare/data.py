@@ -358,29 +358,29 @@ _AMOUNTS: Final[tuple[tuple[str, Callable[[Run], float | None], Callable[[float]
 
 def _table(a: Run, b: Run) -> Iterator[dict[str, Any]]:
     """Amounts of both, and how much more the second has; what is unknown or zero in both is left out."""
-    for name, amount, form, unit in _AMOUNTS:
+    for name, amount, form, rounding_unit in _AMOUNTS:
         one, other = amount(a), amount(b)
         if (one is None and other is None) or (one == other == 0):
             continue
         yield {
             "name": name,
-            "a": None if one is None else form(_rounded(one, unit)),
-            "b": None if other is None else form(_rounded(other, unit)),
-            "difference": None if one is None or other is None else _difference(one, other, form, unit),
+            "a": None if one is None else form(_rounded(one, rounding_unit)),
+            "b": None if other is None else form(_rounded(other, rounding_unit)),
+            "difference": None if one is None or other is None else _difference(one, other, form, rounding_unit),
         }
 
 
-def _difference(one: float, other: float, form: Callable[[float], str], unit: float) -> str:
+def _difference(one: float, other: float, form: Callable[[float], str], rounding_unit: float) -> str:
     """How much more the second is: the difference of what is shown, and the exact one where that would be zero."""
     if one == other:
         return "same"
-    more = (_rounded(other, unit) - _rounded(one, unit)) or other - one
+    more = (_rounded(other, rounding_unit) - _rounded(one, rounding_unit)) or other - one
     return f"{_MINUS if more < 0 else '+'}{form(abs(more))}"
 
 
-def _rounded(value: float, unit: float) -> float:
+def _rounded(value: float, rounding_unit: float) -> float:
     """A multiple of the unit; what is less than one unit stays as it is."""
-    return round(value / unit) * unit if value >= unit else value
+    return round(value / rounding_unit) * rounding_unit if value >= rounding_unit else value
 
 
 def _notes(a: Run, b: Run) -> Iterator[str]:

@@ -252,13 +252,13 @@ def _run(run_id: str, run: Run | None) -> dict[str, Any]:
     }
 
 
-def best_of(square: Square) -> Mapping[Hashable, object] | None:
+def best_of(grid: Square) -> Mapping[Hashable, object] | None:
     """The row that saves most steps among those that keep enough, the loosest of equal ones; None if there is none."""
-    rows = _known(square)
+    rows = _known(grid)
     if rows is None:
         return None
     base = rows["successes"].astype("Float64")
-    enough = rows[rows["kept_lower"].astype("Float64") >= (square.keep or 0) * base - 1e-9]
+    enough = rows[rows["kept_lower"].astype("Float64") >= (grid.keep or 0) * base - 1e-9]
     if enough.empty or not enough["saved_steps"].max() > 0:
         return None
     order = ["saved_steps", "kept_lower", *(name for name in LIMITS if name in enough)]
@@ -266,15 +266,15 @@ def best_of(square: Square) -> Mapping[Hashable, object] | None:
     return best
 
 
-def verdict_of(square: Square, best: Mapping[Hashable, object] | None, x: str, y: str) -> str:
+def verdict_of(grid: Square, best: Mapping[Hashable, object] | None, x: str, y: str) -> str:
     """What to set, in one sentence; "" where that is not known, or where a setting is recommended already."""
-    rows = _known(square)
-    if rows is None or square.marked_row is not None or square.keep is None:
+    rows = _known(grid)
+    if rows is None or grid.marked_row is not None or grid.keep is None:
         return ""
-    share = f"{'all' if square.keep == 1 else f'at least {whole_percent(square.keep, 1)}'}"
-    enough = 0 if square.good is None else int(square.good.sum())
+    share = f"{'all' if grid.keep == 1 else f'at least {whole_percent(grid.keep, 1)}'}"
+    enough = 0 if grid.good is None else int(grid.good.sum())
     total = int(rows["successes"].max())
-    successes = square.words.number(total)
+    successes = grid.words.number(total)
     if not enough:
         most = rows.sort_values("kept_lower", kind="stable").iloc[-1]
         kept = f"{_named(most, x, y)} keeps the most, {int(most['kept_lower']):,}"
@@ -289,10 +289,10 @@ def verdict_of(square: Square, best: Mapping[Hashable, object] | None, x: str, y
     return f"{capital(_named(facts, x, y))} keeps {kept} of {successes}, {saves}"
 
 
-def _known(square: Square) -> pd.DataFrame | None:
+def _known(grid: Square) -> pd.DataFrame | None:
     """The rows whose counts are known; None where the cells have none."""
-    rows, needed = square.rows, ["successes", "kept_lower", "saved_steps", "steps"]
-    if square.empty or square.keep is None or not set(needed) <= set(rows):
+    rows, needed = grid.rows, ["successes", "kept_lower", "saved_steps", "steps"]
+    if grid.empty or grid.keep is None or not set(needed) <= set(rows):
         return None
     known = rows.dropna(subset=needed)
     known = known[known["successes"] > 0]

@@ -159,7 +159,7 @@ def _scale(square: Square, looks: _Looks, in_dark: _Looks) -> dict[str, Any]:
     return {
         "colours": [[to_hex(colours(place)) for place in places] for colours, _ in (looks, in_dark)],
         "ticks": [{"at": at, "text": cell_text(round(value, 9), square.measure) or "0"} for at, value in ticks],
-        "from_lowest": square.measure.shares and ticks[0][1] > 0,
+        "from_lowest": square.measure.is_share and ticks[0][1] > 0,
     }
 
 

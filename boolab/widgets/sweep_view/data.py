@@ -142,14 +142,14 @@ class _Failure:
 class SweepCounts:
     """Counts a sweep's cells as they are done. Each costs the same, however many there were.
 
-    `total`: how many cells the sweep has; None if it is not known. `about`: what it is made of: `agents`, `tasks`,
+    `total`: how many cells the sweep has; None if it is not known. `plan`: what it is made of: `agents`, `tasks`,
     `models`, `grid` and `repeats`, as far as known.
     """
 
     def __init__(self, total: int | None, plan: Mapping[str, Any], store: str = "") -> None:
         self.total = total
         self.store = store
-        self._about = plan
+        self._plan = plan
         self._rows: dict[tuple[Any, ...], _SettingCounts] = {}
         self._names: dict[tuple[Any, ...], dict[str, Any]] = {}
         self._reasons: Counter[str] = Counter()
@@ -193,7 +193,7 @@ class SweepCounts:
         cells_left = None if self.total is None else self.total - self._done
         columns, fixed = self._columns()
         ordered = sorted(self._rows, key=self._place(columns))
-        cells_per_row = len(self._about.get("tasks", ())) * int(self._about.get("repeats", 0))  # 0: not known
+        cells_per_row = len(self._plan.get("tasks", ())) * int(self._plan.get("repeats", 0))  # 0: not known
         idle_columns = [] if state == "running" else [*self._without_effect(columns)]
         rows = [self._row(key, columns, cells_per_row, running=state == "running") for key in ordered[:ROWS]]
         worst = sorted(self._failures, key=lambda text: -self._failures[text].runs)
@@ -212,7 +212,7 @@ class SweepCounts:
             "heads": [head_of(name) for name in columns],
             "units": [LIMITS[name].unit if name in LIMITS else "" for name in columns],
             "fixed": [{"name": head_of(name), "value": _text_of(value)} for name, value in fixed.items()],
-            "rows": _with_copies(rows, [columns.index(name) for name in idle_columns]),
+            "rows": _mark_copies(rows, [columns.index(name) for name in idle_columns]),
             "verdict": self._verdict(state, ordered, [name for name in columns if name not in idle_columns]),
             "n_rows": len(ordered),
             "planned_rows": None if not cells_per_row or self.total is None else self.total // cells_per_row,
@@ -247,9 +247,9 @@ class SweepCounts:
         for names in self._names.values():
             for name, value in names.items():
                 values.setdefault(name, {})[repr(value)] = value
-        grid = self._about.get("grid", {})
+        grid = self._plan.get("grid", {})
         varying = {name for name, distinct in values.items() if len(distinct) > 1 or len(grid.get(name, ())) > 1}
-        varying |= {name for name in ("agent", "model") if len(self._about.get(f"{name}s", ())) > 1}
+        varying |= {name for name in ("agent", "model") if len(self._plan.get(f"{name}s", ())) > 1}
         fixed = {
             name: next(iter(distinct.values())) for name, distinct in values.items() if distinct and name not in varying
         }
@@ -257,8 +257,8 @@ class SweepCounts:
 
     def _place(self, columns: list[str]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
         """Where a setting stands in the plan; settings that are not in the plan come last."""
-        grid = self._about.get("grid", {})
-        plan_names = {"agent": self._about.get("agents", ()), "model": self._about.get("models", ())}
+        grid = self._plan.get("grid", {})
+        plan_names = {"agent": self._plan.get("agents", ()), "model": self._plan.get("models", ())}
         orders = {
             name: {repr(value): sort_key for sort_key, value in enumerate(grid.get(name, plan_names.get(name, ())))}
             for name in columns
@@ -354,7 +354,7 @@ class SweepCounts:
                 yield name
 
 
-def _with_copies(rows: list[dict[str, Any]], idle_indices: Sequence[int]) -> list[dict[str, Any]]:
+def _mark_copies(rows: list[dict[str, Any]], idle_indices: Sequence[int]) -> list[dict[str, Any]]:
     """Mark the rows that differ from an earlier one only in columns without effect, as copies of it."""
     firsts: dict[tuple[str, ...], dict[str, Any]] = {}
     for row in rows:

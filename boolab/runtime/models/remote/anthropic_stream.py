@@ -154,7 +154,7 @@ class MessageDecoder(Decoder):
         opaque = [block.opaque for block in blocks if block.opaque is not None]
         return Response(
             "".join(block.pieces.text() for block in blocks if block.kind == "text"),
-            assign_ids([block.call() for block in calls], self._prefix),
+            assign_ids([block.call() for block in calls], self._call_id_prefix),
             finish_reason(self._native),
             self._usage(),
             "".join(block.pieces.text() for block in blocks if block.kind == "thinking"),

@@ -74,7 +74,7 @@ class CallBuilder:
     """Builds the calls of one response from their deltas; `prefix` begins the ids of calls that have none."""
 
     def __init__(self, prefix: str) -> None:
-        self._prefix = prefix
+        self._call_id_prefix = prefix
         self._calls: list[_OpenCall] = []
         self._at: dict[int, list[_OpenCall]] = {}
 
@@ -118,7 +118,9 @@ class CallBuilder:
         if all(call.index is not None for call in calls):
             calls = sorted(calls, key=lambda call: call.index or 0)
         named_calls = [call for call in calls if call.name]
-        unique_calls = assign_ids([ToolCall(call.id, call.name, call.arguments) for call in named_calls], self._prefix)
+        unique_calls = assign_ids(
+            [ToolCall(call.id, call.name, call.arguments) for call in named_calls], self._call_id_prefix
+        )
         return [(call, open_call.extra) for call, open_call in zip(unique_calls, named_calls, strict=True)]
 
     def nameless(self) -> str | None:

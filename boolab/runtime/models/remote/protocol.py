@@ -127,7 +127,7 @@ class Decoder(ABC):
 
     Attributes:
         fault: The first fault. Further events are still read, because they may contain the usage.
-        begun: Whether any output has arrived: text, reasoning or a call.
+        has_output: Whether any output has arrived: text, reasoning or a call.
         ended: Whether the response is complete; what follows need not be read.
         cache_write_tokens: The input tokens that were written to the provider's cache, which may have another price;
             None if unknown.
@@ -139,7 +139,7 @@ class Decoder(ABC):
         self.ended = False
         self.cache_write_tokens: int | None = 0
         self._emit = emit
-        self._prefix = prefix
+        self._call_id_prefix = prefix
 
     @abstractmethod
     def feed(self, event: str, data: str) -> None:

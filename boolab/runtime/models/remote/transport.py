@@ -41,7 +41,7 @@ Receive = Callable[[str, str], None]
 class Answer(NamedTuple):
     """The result of a request.
 
-    `body` is set if the answer was not a stream of events. `broken` is the reason why the connection broke, or empty;
+    `body` is set if the answer was not a stream of events. `fault` is the reason why the connection broke, or empty;
     `retryable` is whether another attempt may succeed.
     """
 
@@ -319,28 +319,28 @@ def _is_safe_to_unpack(headers: Mapping[str, str]) -> bool:
     return headers.get("content-encoding", "").strip().lower() in ("", "identity", "gzip", "deflate")
 
 
-def _is_stream(headers: Mapping[str, str], first: bytes) -> bool:
+def _is_stream(headers: Mapping[str, str], first_piece: bytes) -> bool:
     """Whether an answer is a stream of events: by its type, unless it begins like JSON."""
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-    return kind in ("text/event-stream", "") and first.lstrip()[:1] not in (b"{", b"[")
+    return kind in ("text/event-stream", "") and first_piece.lstrip()[:1] not in (b"{", b"[")
 
 
 class _Body(httpx.AsyncByteStream):
     """A stream whose first piece was already read."""
 
-    def __init__(self, first: bytes, rest: AsyncGenerator[bytes, None]) -> None:
-        self._first = first
+    def __init__(self, first_piece: bytes, rest: AsyncGenerator[bytes, None]) -> None:
+        self._first_piece = first_piece
         self._rest = rest
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        yield self._first
+        yield self._first_piece
         async for piece in self._rest:
             yield piece
 
 
-async def _read_events(first: bytes, rest: AsyncGenerator[bytes, None], receive: Receive) -> None:
+async def _read_events(first_piece: bytes, rest: AsyncGenerator[bytes, None], receive: Receive) -> None:
     # The server's type may be missing or name a charset. The standard has only UTF-8, perhaps with a byte order mark.
-    body = httpx.Response(200, headers={"content-type": "text/event-stream"}, stream=_Body(first, rest))
+    body = httpx.Response(200, headers={"content-type": "text/event-stream"}, stream=_Body(first_piece, rest))
     body.encoding = "utf-8-sig"
     async with aclosing(EventSource(body).aiter_sse()) as events:
         async for event in events:

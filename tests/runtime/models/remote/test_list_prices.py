@@ -19,7 +19,7 @@ from boolab.core import prices
 from boolab.core.run import Run
 from boolab.core.types import MICRO, Usage
 from boolab.errors import SettingError
-from boolab.logs.list_prices import prices_of
+from boolab.logs.list_prices import price_runs
 from boolab.store.writer import Store
 from tests.support.project import ROOT
 
@@ -79,7 +79,7 @@ def test_list_price_depends_on_the_token_kind_and_model(tmp_path: Path) -> None:
     assert costs(bl.load_runs(log)) == costs(bl.priced(runs)) == costs(list(bl.read_logs(log).runs))
     assert bl.runs_df(bl.priced(runs))["cost_usd"].isna().tolist() == [True]
     assert costs(runs) == [None] * 4  # the records stay as they are
-    found = prices_of(runs)
+    found = price_runs(runs)
     assert (found.n_priced, dict(found.unpriced)) == (3, {"a-model-of-mine": 1})
     for name in ("runs.jsonl", "runs.parquet"):
         bl.save_runs(runs, tmp_path / name)
