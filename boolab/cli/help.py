@@ -93,7 +93,7 @@ class Parser(argparse.ArgumentParser):
         self._typed: list[tuple[argparse.Action, list[str]]] = []
 
     def words_without(self, *names: str) -> list[str]:
-        """The arguments as they were typed, without those of these names."""
+        """The arguments as they were typed, without those of these names: for a command that is suggested next."""
         words = []
         for action, values in self._typed:
             option = action.option_strings[-1:] if action.dest not in names else None
@@ -156,8 +156,7 @@ def pages_of(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str]]:
 
 def subcommands(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParser]:
     """The parsers of a parser's own subcommands, in the order of the help."""
-    # argparse has no public way to list them.
-    actions = (action for action in parser._actions if isinstance(action, argparse._SubParsersAction))  # noqa: SLF001 - argparse shows them nowhere else
+    actions = (action for action in parser._actions if isinstance(action, argparse._SubParsersAction))  # noqa: SLF001 - no public way to list them
     return [*chain.from_iterable(action.choices.values() for action in actions)]
 
 
@@ -166,6 +165,7 @@ def refusal(parser: argparse.ArgumentParser, unknown: Sequence[str]) -> str:
     options = [*chain.from_iterable(action.option_strings for action in parser._actions)]  # noqa: SLF001 - no public way
     near = nearest(unknown[0].partition("=")[0], options)
     name, _, value = " ".join(unknown[:2]).replace("=", " ").lstrip("-").partition(" ")
+    # A limit may have been typed as an option of its own: --max-steps 9.
     if not near and "--limit" in options and re.fullmatch(r"[\d.]+", value):
         near = f"--limit {name.replace('-', '_')}={value}"
     hint = f"did you mean {near}?" if near else f"'{parser.prog} --help' lists the options"

@@ -24,7 +24,7 @@ _PROMPT: Final = 4
 _FOLD: Final = 3
 """More equal steps in a row than these are printed once."""
 _ELSEWHERE: Final = ("sentinel", "synthesis", "stop", "world")
-"""Events that the end of the text shows, and those of files that were kept: a fault is shown where they were not."""
+"""Events that the end of the text shows, and `world`: a fault is shown in its place where files were not kept."""
 _AS_MESSAGES: Final = ("input", "reminder", "nudge", "continuation", "extension", "continued")
 """Events that are shown as messages."""
 _HIDDEN_FACTS: Final = ("after_step", "call_id", "code", "step_number")
@@ -322,6 +322,7 @@ def folded(text: str, max_lines: int, first: str, rest: str | None = None, width
         for part in textwrap.wrap(printable(line), room, tabsize=4)
     ]
     n_hidden = sum(1 for line in text[40 * WIDTH :].splitlines() if line.strip())
+    # The note of one more line would take the place of that line.
     shown_lines = lines if len(lines) + n_hidden <= max_lines + 1 else lines[:max_lines]
     for number, line in enumerate(shown_lines):
         yield (first if number == 0 else rest) + line

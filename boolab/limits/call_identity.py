@@ -96,7 +96,7 @@ class ObservedCall:
         """Whether this and another call are the same.
 
         Args:
-            other: Another call; None if there is none, which is the same as no call.
+            other: Another call; None if there is none: it is never the same.
             identity: One of `IDENTITIES`, or of those that OpenHands compares by (`action`: as `canonical`, and the
                 text before the call; `action+result`: the result and its status too). None for an exempt tool.
 

@@ -334,7 +334,7 @@ def _usage(metrics: Mapping[str, Any]) -> Usage:
 
 def _check(facts: Mapping[str, Any], kinds: Mapping[str, type]) -> None:
     """Raise `ValueError` if one of boolab's facts is not known, or not of its kind."""
-    for name, value in facts.items():  # of a dozen facts, most steps have two
+    for name, value in facts.items():  # the facts that are there: two in most steps, of a dozen kinds
         kind = kinds.get(name)
         if kind is None:
             raise ValueError(f"{', '.join(sorted(facts.keys() - kinds.keys()))}: not known here")

@@ -65,6 +65,7 @@ def _atlas_runs(
     from tqdm.auto import tqdm
 
     runs: list[Run] = []
+    # With `disable=None`, tqdm shows its bar in a terminal only.
     for path in tqdm(files, desc=ATLAS, unit=" sets", delay=2, disable=None if progress and len(files) > 1 else True):
         if limit is None or len(runs) < limit:
             runs += load_runs(path, format="atif")

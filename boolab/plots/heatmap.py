@@ -213,6 +213,7 @@ def _outline(ax: Axes, good: npt.NDArray[Any], across: _Side, up_side: _Side) ->
     for i, j in np.argwhere(good[1:] != good[:-1]):
         y = (up_side.ends[i] + up_side.starts[i + 1]) / 2
         segments.append([(_low(across, j), y), (_high(across, j), y)])
+    # First a wider line in the colour of the ground, so that the outline is seen on any cell.
     for color, linewidth, name in ((style.ground(ax), 4.2, ""), (style.fade(ax, 0.95), 1.8, "keep")):
         line = LineCollection(segments, colors=color, linewidths=linewidth, zorder=3, label=name, capstyle="projecting")
         ax.add_collection(line, autolim=False)
@@ -227,7 +228,7 @@ def _high(side: _Side, i: int) -> float:
 
 
 def _mark(ax: Axes, across: _Side, up_side: _Side, row: Mapping[str, Any]) -> None:
-    """A ring at the recommended cell."""
+    """An outline of the recommended cell; a ring where cells are small."""
     x, y = (side.middles[side.place(row[side.name])] for side in (across, up_side))
     ink = style.tint(ax, palette.KEPT)
     cells = [float((side.ends - side.starts)[side.place(row[side.name])]) for side in (across, up_side)]

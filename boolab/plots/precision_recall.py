@@ -198,8 +198,8 @@ def _title_of_panels(parts: Sequence[_DetectorGroup]) -> str:
         return f"What detectors find in {count(len(parts), 'group')}"
     winners = pd.Series([str(row["detector"]) for row in best_points]).value_counts()
     name, n = shorten(str(winners.index[0]), _NAME), int(winners.iloc[0])
-    limits = [float(row["threshold"]) for row in best_points if str(row["detector"]) == winners.index[0]]
-    low, high = _threshold(min(limits)), _threshold(max(limits))
+    thresholds = [float(row["threshold"]) for row in best_points if str(row["detector"]) == winners.index[0]]
+    low, high = _threshold(min(thresholds)), _threshold(max(thresholds))
     threshold_text = f"always at {low}" if low == high else f"at {low} to {high}"
     return f"{name} separates best in {n:,} of {count(len(parts), 'group')}, {threshold_text}"
 

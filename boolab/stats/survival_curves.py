@@ -90,7 +90,7 @@ def curve(
         name: _incidence(at_risk, ends_at, np.bincount(time_index[flags], minlength=n), alive_before, confidence)
         for name, flags in kinds.items()
     }
-    # At risk over survival until then: the number of units, less what is unknown because of censored ones.
+    # At risk over survival until then: how many units the estimate rests on, all of them if none was censored before.
     effective = at_risk / np.maximum(alive_before, _ROUNDING)
     if clusters is not None:
         bootstrap = clusters if isinstance(clusters, ClusterBootstrap) else ClusterBootstrap(clusters)
@@ -98,7 +98,7 @@ def curve(
         survived = Share(alive, *limits[""])
         incidence = {name: Share(share.value, *limits[name]) for name, share in incidence.items()}
         sizes = np.bincount(bootstrap.codes).astype(float)
-        effective *= sizes.sum() / (sizes**2).sum()
+        effective *= sizes.sum() / (sizes**2).sum()  # Kish's effective number of clusters, over that of units
     survived = _ends(survived, effective, confidence)
     incidence = {name: _ends(share, effective, confidence) for name, share in incidence.items()}
     return Curve(time, at_risk, ends_at, leave_at - ends_at, survived, incidence)

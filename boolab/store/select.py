@@ -42,8 +42,8 @@ _STATE_ORDER: Final = "CASE state WHEN 'finished' THEN 0 WHEN 'interrupted' THEN
 
 def row_of_finished(connection: sqlite3.Connection, run_id: str) -> int | None:
     """The row of a finished run."""
-    question = "SELECT id FROM runs WHERE run_id = ? AND state = 'finished'"
-    row = connection.execute(question, make_storable((run_id,))).fetchone()
+    query = "SELECT id FROM runs WHERE run_id = ? AND state = 'finished'"
+    row = connection.execute(query, make_storable((run_id,))).fetchone()
     return None if row is None else int(row[0])
 
 
@@ -59,17 +59,17 @@ def family_of_finished(connection: sqlite3.Connection, run_id: str) -> list[int]
 def families_of_attempts(connection: sqlite3.Connection, run_ids: Sequence[str]) -> list[tuple[Any, list[int]]]:
     """The state of each attempt at these runs, with its row and those of its subagents' runs."""
     roots = select_from(("id",), "runs", f"id = root AND run_id IN {placeholders(len(run_ids))}")
-    question = select_from(("root", "state", "id"), "runs", f"root IN ({roots})", "root, member, id")
+    query = select_from(("root", "state", "id"), "runs", f"root IN ({roots})", "root, member, id")
     families: dict[int, tuple[Any, list[int]]] = {}
-    for root, state, row in connection.execute(question, make_storable(tuple(run_ids))):
+    for root, state, row in connection.execute(query, make_storable(tuple(run_ids))):
         families.setdefault(root, (state, []))[1].append(row)
     return list(families.values())
 
 
 def row_of(connection: sqlite3.Connection, run_id: str) -> int:
     """The row of a run: of its attempt that counts, else of the one under way; a `StoreError` if there is none."""
-    question = select_from(("id",), "runs", "run_id = ?", f"{_STATE_ORDER}, attempt DESC LIMIT 1")
-    row = connection.execute(question, make_storable((run_id,))).fetchone()
+    query = select_from(("id",), "runs", "run_id = ?", f"{_STATE_ORDER}, attempt DESC LIMIT 1")
+    row = connection.execute(query, make_storable((run_id,))).fetchone()
     if row is None:
         raise StoreError(f"there is no run {run_id} in it")
     return int(row[0])
@@ -89,8 +89,8 @@ def find_rows(
         condition = f"({condition} OR runs.state = 'running' AND NOT EXISTS ({_FINISHED}))"
     plan_join = _PLAN_JOIN if sweep is not None else f"LEFT {_PLAN_JOIN}"
     tables = f"runs JOIN runs AS roots ON roots.id = runs.root {plan_join}"
-    question = select_from(("runs.id",), tables, condition, _PLAN)
-    return array("q", (row for (row,) in connection.execute(question, (sweep, *state_list))))
+    query = select_from(("runs.id",), tables, condition, _PLAN)
+    return array("q", (row for (row,) in connection.execute(query, (sweep, *state_list))))
 
 
 _PLAN_JOIN: Final = """
@@ -100,6 +100,7 @@ _PLAN_JOIN: Final = """
         GROUP BY cell
     ) AS planned ON planned.cell = roots.cell
 """
+"""The place of each cell in a sweep: in the latest that has it, if none is named."""
 _PLAN: Final = "planned.sweep IS NULL, planned.sweep, planned.place, roots.id, runs.member, runs.id"
 _FINISHED: Final = """
     SELECT 1 FROM runs AS others JOIN runs AS own ON own.id = runs.root
@@ -109,8 +110,8 @@ _FINISHED: Final = """
 
 def read_settings(connection: sqlite3.Connection, rows: Sequence[int]) -> list[Mapping[str, Any]]:
     """The settings of the runs in these rows, each combination once; a `StoreError` if they are damaged."""
-    question = select_from(("DISTINCT settings",), "runs", _is_one_of(rows))
-    texts = [text for (text,) in connection.execute(question)]
+    query = select_from(("DISTINCT settings",), "runs", _is_one_of(rows))
+    texts = [text for (text,) in connection.execute(query)]
     try:
         return [{} if text is None else decode_settings(text) for text in texts]
     except ValueError as error:
@@ -119,9 +120,9 @@ def read_settings(connection: sqlite3.Connection, rows: Sequence[int]) -> list[M
 
 def read_parents(connection: sqlite3.Connection, rows: Sequence[int]) -> list[tuple[str, str | None]]:
     """The ids of the runs in these rows, each with its parent's if it has one; a `StoreError` if they are damaged."""
-    question = select_from(("run_id", "parent_run_id"), "runs", _is_one_of(rows))
+    query = select_from(("run_id", "parent_run_id"), "runs", _is_one_of(rows))
     try:
-        ids = [restore_row(row, ("run_id", "parent_run_id")) for row in connection.execute(question)]
+        ids = [restore_row(row, ("run_id", "parent_run_id")) for row in connection.execute(query)]
     except ValueError as error:
         raise StoreError(f"it is damaged: the id of a run cannot be read ({error})") from error
     return [(str(run_id), None if parent is None else str(parent)) for run_id, parent in ids]
@@ -129,8 +130,8 @@ def read_parents(connection: sqlite3.Connection, rows: Sequence[int]) -> list[tu
 
 def has_label(connection: sqlite3.Connection, rows: Sequence[int]) -> bool:
     """Whether any run in these rows has a label."""
-    question = select_from(("1",), "runs", f"success NOT NULL AND {_is_one_of(rows)} LIMIT 1")
-    return connection.execute(question).fetchone() is not None
+    query = select_from(("1",), "runs", f"success NOT NULL AND {_is_one_of(rows)} LIMIT 1")
+    return connection.execute(query).fetchone() is not None
 
 
 def read_runs(connection: sqlite3.Connection, rows: Sequence[int]) -> list[Run]:
@@ -184,9 +185,9 @@ def _read_rows(connection: sqlite3.Connection, rows: Sequence[int]) -> _TableRow
 
 
 def _heads(connection: sqlite3.Connection, rows: Iterable[int]) -> dict[int, _Head]:
-    question = select_from(("id", "base", "texts", "odd", "state", "root", *HEAD_COLUMNS), "runs", _is_one_of(rows))
+    query = select_from(("id", "base", "texts", "odd", "state", "root", *HEAD_COLUMNS), "runs", _is_one_of(rows))
     heads = {}
-    for row, base, texts, odd, state, root, *head in connection.execute(question):
+    for row, base, texts, odd, state, root, *head in connection.execute(query):
         if state == "running" and row == root:
             head[_ERROR] = INTERRUPTED
         if base is not None and type(base) is not int:  # it becomes part of a statement
@@ -199,9 +200,9 @@ def _rows_of(
     connection: sqlite3.Connection, table: str, rows: Iterable[int], heads: Mapping[int, _Head]
 ) -> dict[int, list[Row]]:
     columns = TABLES[table]
-    question = select_from(("run", *columns), table, _is_one_of(rows, "run"), _ORDERS[table])
+    query = select_from(("run", *columns), table, _is_one_of(rows, "run"), _ORDERS[table])
     rows_by_run: dict[int, list[Row]] = {}
-    for run, *values in connection.execute(question):
+    for run, *values in connection.execute(query):
         if run not in heads:  # a damaged index leads to other rows
             raise ValueError(f"a row of {table} is of run {run!r:.80}, which was not requested")
         rows_by_run.setdefault(run, []).append(values)

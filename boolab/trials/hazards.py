@@ -34,7 +34,7 @@ AMOUNTS: Final[Mapping[str, Callable[[Run], int | None]]] = {
     "max_cost": lambda run: used_by(run, "cost"),
     "max_time": lambda run: run.duration_ms,
 }
-"""How much of it a run used, in whole numbers."""
+"""How much a run used of what each limit counts, in whole numbers."""
 
 _AMOUNT: Final = {
     "max_tokens": "a known number of tokens in each request",
@@ -151,6 +151,7 @@ class _Pool:
         """The incidence of success up to a limit: as recorded, in each sample, and how far it is known."""
         times, time_index = np.unique(self.used_amounts[later], return_inverse=True)
         ended, succeeded = self.ended[later], self.succeeded[later]
+        # Row 0 is the recording itself; each other row is one resampling of its tasks.
         weights = np.vstack([np.ones(len(self.used_amounts)), self.weights[:, self.clusters]])[:, later]
         shape = (len(weights), len(times))
         leaving, endings, successes = (np.zeros(shape) for _ in range(3))

@@ -147,7 +147,7 @@ class CallColumns:
         for identity, names in _WITH_OUTCOME.items():
             has_identity = np.array([other == identity for other in identities], dtype=bool)
             for name in names if has_identity.any() else ():
-                # Calls of other tools are paired with what no call has beside it.
+                # 0 is no outcome: it stands beside the calls of tools that compare none.
                 outcomes = np.where(has_identity[self.tools], getattr(self, name) + 1 - UNKNOWN, 0)
                 keys = np.where(keys == NO_KEY, NO_KEY, paired(keys, outcomes)[0] + 1)
         return keys
@@ -189,7 +189,7 @@ class CallColumns:
 
     @cached_property
     def exact(self) -> Ints:
-        """M: tool, argument text and result of each call as they are; a redacted call is as no other of its step."""
+        """M: tool, argument text and result of each call as they are; redacted calls of two steps always differ."""
         codes, distinct = self._distinct
         redacted = np.array([call.arguments == REDACTED for call in distinct], dtype=bool)[codes]
         with_contents, _ = paired(codes, self.contents)

@@ -95,7 +95,7 @@ def spending_notes(
 
 
 def default_note(limits: Limits, preset: str, lifted: str) -> tuple[str, ...]:
-    """That the harness's own default cap stays in force where no step cap is exported."""
+    """A note that the harness's own default cap stays in force, where no step cap is exported."""
     cap = get_policy(preset).cap.max_steps
     if limits.max_steps is not None or cap is None:
         return ()

@@ -58,6 +58,7 @@ def _link_objects(repository: Repository, target: Path) -> None:
                     if is_file and _PACK.fullmatch(file):
                         (target / name / file).symlink_to(objects / name / file)
             elif _LOOSE_FOLDER.fullmatch(name):
+                # The folder is linked as a whole, so nothing in it can be left out.
                 odd = [file for file, is_file in _files(handle, objects, name) if not is_file]
                 if odd:
                     path = objects / name / odd[0]

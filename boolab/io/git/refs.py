@@ -28,6 +28,7 @@ _WAIT_S: Final = 1.0
 _LOCK: Final = ".lock"
 _OBJECT: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _PART: Final = re.compile(r"[^\x00-\x20\x7f~^:?*\[\\]+")
+"""A part of the name of a ref, without the characters that git refuses."""
 _PACKED: Final = "packed-refs"
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
 
@@ -37,7 +38,7 @@ def read_refs(repository: Repository, prefix: str = "refs") -> dict[str, str]:
     refs = {name: target for name, target in _read_packed(repository) if name.startswith(f"{prefix}/")}
     with repository.opened() as common, suppress(FileNotFoundError):
         try:
-            with folder_handle(prefix, common) as folder:
+            with folder_handle(prefix, common) as folder:  # a loose ref is newer than the packed one
                 refs |= _read_loose(folder, f"{prefix}/", 0)
         except NotADirectoryError as error:
             raise unusable(repository.common / prefix, error) from error
@@ -140,7 +141,7 @@ def _read_loose(folder: int, prefix: str, depth: int) -> dict[str, str]:
     with os.scandir(folder) as entries:
         children = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
     for name, is_folder in children:
-        with suppress(OSError):  # it is gone, or it is no file: no ref of git's
+        with suppress(OSError):  # it is gone, or it is no file, so that git made no ref of it
             if not _PART.fullmatch(name):
                 continue
             if not is_folder:

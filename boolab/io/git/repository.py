@@ -32,6 +32,7 @@ _CONFIG: Final = """[core]
 \tlogAllRefUpdates = false
 """
 _HEAD: Final = "ref: refs/heads/none\n"
+"""A branch that does not exist: git takes a folder without HEAD for no repository."""
 
 
 class Repository(NamedTuple):

@@ -114,6 +114,7 @@ def _run(run_id: str, episode: Mapping[str, Any], setting: _Setting, builder: Ru
             failed = True if content.startswith(_WITHOUT_CODE) else None if executed is None else not executed
             builder.set_result(reply, 0, content, is_error=failed)
     turns = whole(summary.get("turns_taken"))
+    # The turn that was blocked has no response.
     builder.state("summary.turns_taken", responses=None if turns is None else turns - blocked)
     cap = whole(summary.get("turns_max"))
     success = full_reward(summary.get("max_reward"))

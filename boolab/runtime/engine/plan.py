@@ -141,7 +141,7 @@ class TurnPlan:
     ends_plainly: bool  # whether any response without calls ends the turn, and nothing else does
     breaks_batches: bool  # whether a call can end its step before the calls after it are executed
     ends_by_calls: bool  # whether the calls of a step can end the turn
-    may_end_by_calls: bool  # likewise, or a pausing tool or a synthesis does
+    may_end_by_calls: bool  # whether they can, or a pausing tool or a synthesis can
     rewrites_requests: bool  # whether the policy changes some requests
     has_boundary_work: bool  # whether something happens at a boundary besides the rules
     closes_beyond: bool  # whether one more request follows a limit
@@ -153,7 +153,7 @@ class TurnPlan:
 
     @property
     def identity(self) -> str:
-        """What makes two calls the same in the record's own streaks; exemptions are the rule's alone."""
+        """What makes two calls the same in the record's own streaks, which exempt no tool: rules alone do."""
         for detector in self.detectors:
             if isinstance(detector, RepeatStreak):
                 return detector.identity
@@ -161,7 +161,7 @@ class TurnPlan:
         return usual if isinstance(usual, str) else identity_of(usual)[0]
 
     def grown(self, limits: TurnLimits) -> tuple[TurnLimits, int]:
-        """The limits after the cap has grown, and by how many steps it did. It grows only if counters are kept."""
+        """The limits after the cap has grown, and by how many steps it did. Fresh counters have the whole cap again."""
         policy, cap = self.policy, limits.settings.get("max_steps")
         if cap is None or policy.continues.counters == "fresh":
             return limits, 0
@@ -292,6 +292,7 @@ def _limits_of_agent(
 
 def _policy_limits(policy: Policy, settings: Mapping[str, int | None]) -> TurnLimits:
     cap, closing_step = settings.get("max_steps"), None
+    # The request of `grace` follows the cap, so that no step within the cap is the closing one.
     if cap is not None and policy.last_step.action not in ("tools", "grace") and policy.last_step.in_cap:
         closing_step = min(cap, policy.cap.ceiling or cap)
     return _limits(settings, policy.rule(settings), policy.response_rule(settings), closing_step)

@@ -89,7 +89,7 @@ def _parsed(arguments: str) -> object:
 
 
 def label_of(tool: str, kind: Kind, arguments: str, value: object) -> str:
-    """A call in one line of at most 60 characters; `value` is the parsed form of its arguments, if they have one."""
+    """A call in one line of at most `MAX_CHARS`; `value` is the parsed form of its arguments, if they have one."""
     name = shorten(tool[:_MAX_LABEL_SOURCE], 32) or NO_NAME
     subject = _about(kind, arguments, value)
     if not subject:
