@@ -22,6 +22,11 @@ _LONG_WORD = re.compile(r"\S{501,}")
 _MIN_WIDTH = 40
 
 
+def capital(text: str) -> str:
+    """A text as the beginning of a sentence."""
+    return text[:1].upper() + text[1:]
+
+
 def joined(parts: Sequence[str], word: str = "and") -> str:
     """A list as a sentence has it."""
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} {word} {parts[-1]}"

@@ -202,11 +202,6 @@ def shares(part: pd.Series[Any], base: pd.Series[Any]) -> pd.Series[Any]:
     return part.astype("Float64") / bases.mask(bases == 0)
 
 
-def capital(text: str) -> str:
-    """A text that begins with a capital letter."""
-    return text[:1].upper() + text[1:]
-
-
 def cross(rows: Cells, columns: pd.Series[str], looks: Mapping[str, Look]) -> pd.DataFrame:
     """How often each pair occurs, with a column for each look, in their order."""
     return pd.crosstab(rows, columns).reindex(columns=list(looks), fill_value=0)

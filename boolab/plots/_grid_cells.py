@@ -12,9 +12,10 @@ import pandas as pd
 
 from boolab.core.text import count
 from boolab.display.numbers import span, whole_percent
+from boolab.display.text import capital
 from boolab.errors import SettingError, near
 from boolab.io.checks import repr_of
-from boolab.plots._frames import capital, floats, shares
+from boolab.plots._frames import floats, shares
 from boolab.plots._grid import (
     UNITS,
     Point,

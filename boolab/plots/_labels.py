@@ -49,30 +49,21 @@ def stairs(x: npt.ArrayLike, y: npt.ArrayLike, end: float) -> tuple[npt.NDArray[
 def label_lines(ax: Axes, lines: Sequence[Line], mark: Line | None = None) -> None:
     """Write each line's text beside it, clear of all lines; `mark` is a vertical line, whose text comes first."""
     size = style.sizes(ax)
-    halo = [withStroke(linewidth=2.5, foreground=style.ground(ax))]
     labels = _Labels(ax, [*([mark] if mark else []), *lines])
     for line in labels.lines:
         if line.text and len(line.x):
             look: dict[str, Any] = {"size": size.text, "weight": "bold", "color": line.color, "gid": "line label"}
             if line is mark:
                 look |= {"size": size.note, "weight": "normal", "linespacing": 1.25, "gid": "mark"}
-            text = _Label(labels, line.text, va="bottom", zorder=6, path_effects=halo, **look, **style.PLAIN)
-            labels.texts.append((line, text))
-            ax.add_artist(text)
-            text.set_in_layout(False)
-            text.set_clip_on(False)
+            labels.add(line, **look).set_clip_on(False)
 
 
 def label_points(ax: Axes, points: Sequence[Line], obstacles: Sequence[Line] = ()) -> None:
     """Write each point's text beside it, clear of all points and other lines; where no room is left, there is none."""
     labels = _Labels(ax, [*points, *obstacles], gap=7, drop=True)
     look: dict[str, Any] = {"size": style.sizes(ax).note, "color": style.fade(ax, 0.85), "gid": "point label"}
-    halo = [withStroke(linewidth=2.5, foreground=style.ground(ax))]
     for point in points:
-        text = _Label(labels, point.text, va="bottom", zorder=6, path_effects=halo, **look, **style.PLAIN)
-        labels.texts.append((point, text))
-        ax.add_artist(text)
-        text.set_in_layout(False)
+        labels.add(point, **look)
 
 
 class _Label(Text):
@@ -101,6 +92,15 @@ class _Labels:
         self.texts: list[tuple[Line, _Label]] = []
         self._placed_for: object = None
 
+    def add(self, line: Line, **look: Keyword) -> _Label:
+        """Add the text of a line, which is placed when it is drawn."""
+        halo = [withStroke(linewidth=2.5, foreground=style.ground(self.ax))]
+        text = _Label(self, line.text, va="bottom", zorder=6, path_effects=halo, **look, **style.PLAIN)
+        self.texts.append((line, text))
+        self.ax.add_artist(text)
+        text.set_in_layout(False)
+        return text
+
     def place(self, renderer: RendererBase) -> None:
         """Place all of them, unless they are in place."""
         point: Any = renderer.points_to_pixels(1)
@@ -122,18 +122,9 @@ class _Labels:
             text.set_position((best[0], best[1]))
             label_box: Box = (best[0], best[1], best[0] + size.width, best[1] + size.height)
             is_outside = label_box[2] > frame[2] or label_box[1] < frame[1]
-            text.fits = not (
-                self.drop
-                and (is_outside or _meets(label_box, taken_boxes) or _covers(label_box, other_paths, 2 * point))
-            )
+            is_taken = any(_are_near(label_box, other, 0, 0) for other in taken_boxes)
+            text.fits = not (self.drop and (is_outside or is_taken or _covers(label_box, other_paths, 2 * point)))
             taken_boxes += [label_box] if text.fits else []
-
-
-def _meets(box: Box, taken_boxes: Sequence[Box]) -> bool:
-    return any(
-        box[0] < other_box[2] and other_box[0] < box[2] and box[1] < other_box[3] and other_box[1] < box[3]
-        for other_box in taken_boxes
-    )
 
 
 def _covers(box: Box, other_paths: Sequence[Points], rim: float) -> bool:
@@ -233,7 +224,7 @@ class FrontNames:
         self.least = min_share
         self.best = best
         self.size = style.sizes(ax).note
-        self.taken: list[tuple[float, float, float, float]] = []
+        self.taken: list[Box] = []
 
     def write(self) -> None:
         """Write as many as there is room for: the best first, then from the one that saves most on."""
@@ -264,7 +255,7 @@ class FrontNames:
         left_edge = min(x + gap, max(0.0, wide - long))
         low = y + (gap if left_edge < x + gap else gap / 2)
         box = (left_edge, low, left_edge + long, low + tall)
-        if len(self.taken) > MAX_NAMES or low + tall > high or any(_are_near(box, other) for other in self.taken):
+        if len(self.taken) > MAX_NAMES or low + tall > high or any(_are_near(box, other, 4, 1) for other in self.taken):
             return
         if index != self.best and self._crosses(box, wide, high):
             return
@@ -301,7 +292,7 @@ class FrontNames:
             np.interp(positions, along, corners[1]) - y0
         ) / (y1 - y0)
 
-    def _crosses(self, box: tuple[float, float, float, float], wide: float, high: float) -> bool:
+    def _crosses(self, box: Box, wide: float, high: float) -> bool:
         """Whether a mark of the front lies in a box."""
         (x0, x1), (y0, y1) = self.ax.get_xlim(), self.ax.get_ylim()
         x = (floats(self.front["saved_share"]) - x0) / (x1 - x0) * wide
@@ -309,5 +300,6 @@ class FrontNames:
         return bool(((x > box[0] - 3) & (x < box[2]) & (y > box[1]) & (y < box[3])).any())
 
 
-def _are_near(box: tuple[float, ...], other: tuple[float, ...]) -> bool:
-    return box[0] < other[2] + 4 and other[0] < box[2] + 4 and box[1] < other[3] + 1 and other[1] < box[3] + 1
+def _are_near(box: Box, other: Box, x: float, y: float) -> bool:
+    """Whether less than so much is between two boxes."""
+    return box[0] < other[2] + x and other[0] < box[2] + x and box[1] < other[3] + y and other[1] < box[3] + y

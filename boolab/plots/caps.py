@@ -12,11 +12,12 @@ from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
 from boolab.core.text import count
 from boolab.display.numbers import span
+from boolab.display.text import capital
 from boolab.errors import SettingError
 from boolab.frames.dtypes import axis_value, is_missing
 from boolab.limits.table import LIMITS, MeasureColumn
 from boolab.plots import palette, style
-from boolab.plots._frames import capital, floats, shares
+from boolab.plots._frames import floats, shares
 from boolab.plots._grid import (
     UNITS,
     Point,

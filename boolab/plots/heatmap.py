@@ -16,11 +16,11 @@ from matplotlib.patches import Rectangle
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from boolab.display.text import capital
 from boolab.errors import SettingError
 from boolab.frames.dtypes import NO_LIMIT, Cell, axis_value, is_missing
 from boolab.limits.table import LIMITS
 from boolab.plots import palette, style
-from boolab.plots._frames import capital
 from boolab.plots._grid import Point
 from boolab.plots._grid_cells import CellMeasure, Square, cell_text, square_of
 from boolab.plots.palette import WHITE, around, rising

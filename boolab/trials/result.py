@@ -14,6 +14,7 @@ from boolab.core.displayable import Displayable
 from boolab.core.text import count
 from boolab.display.document import Document, Table
 from boolab.display.numbers import money, percent
+from boolab.display.text import capital
 from boolab.errors import SettingError
 from boolab.stats.intervals import Interval
 from boolab.trials.estimates import Forecast
@@ -222,13 +223,13 @@ class TrialResult(Displayable):
                 f"and the number of {successes} changes by {_signed_span(*self.bounds)}"
             )
         if low > 0:
-            return f"{_capital(change)} adds {self.counted(low, high)}"
+            return f"{capital(change)} adds {self.counted(low, high)}"
         if high < 0:
-            return f"{_capital(change)} loses {self.counted(-high, -low)}"
+            return f"{capital(change)} loses {self.counted(-high, -low)}"
         if low == 0 == high:
-            return f"{_capital(change)} leaves the number of {successes} as it is"
+            return f"{capital(change)} leaves the number of {successes} as it is"
         if high == 0:
-            return f"{_capital(change)} adds no {successes}, and may lose up to {-low:,.0f}"
+            return f"{capital(change)} adds no {successes}, and may lose up to {-low:,.0f}"
         return f"Not yet decided: {change} changes the number of {successes} by {_signed_span(low, high)}"
 
     def _verdict(self) -> str:
@@ -387,7 +388,3 @@ def _span(low: float, high: float) -> str:
 def _signed_span(low: float, high: float) -> str:
     ends = [_number(round(end)) for end in (low, high)]
     return " to ".join(dict.fromkeys(ends))
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]

@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import Final, cast
 
+from boolab.display.text import capital
 from boolab.errors import SettingError, near
 from boolab.harnesses.exports.values import Export, Limits, Part, Target
 from boolab.harnesses.presets import get_policy
@@ -40,14 +41,14 @@ def export(target: str, limits: Limits) -> Export:
     if not limits.given:
         raise SettingError(f"there is nothing to export: no limit is on; expected one of {', '.join(LIMITS)}")
     missing = tuple(
-        f"{_capital(LIMITS[name].with_value(value))} is not set. {destination.lacks[name]}"
+        f"{capital(LIMITS[name].with_value(value))} is not set. {destination.lacks[name]}"
         for name, value in limits.given.items()
         if name in destination.lacks
     )
     parts, notes = destination.build(limits, missing)
     return Export(
         target=target,
-        title=f"{_capital(limits.in_words())} for {destination.title}",
+        title=f"{capital(limits.in_words())} for {destination.title}",
         parts=parts,
         notes=(*notes, *missing),
         source=destination.source,
@@ -71,10 +72,6 @@ def _no_file(limits: Limits, target: Target, parts: Sequence[Part]) -> str:
         ways.append(f"for a subagent, such as coder, type: {as_command(agent_limits, target.name)} --write")
     ways += [f"for one start, type: {line}" for line in commands if not line.startswith("boolab ")]
     return "; ".join(ways)
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
 
 
 def as_command(limits: Limits, target: str = TARGET, program: str = "boolab") -> str:

@@ -6,7 +6,6 @@ from __future__ import annotations
 NUMBERS = ("max_steps", "tool_budget", "doom_loop", "error_streak", "max_time")
 """The limits of a hook. Events carry no tokens, so there are none on tokens and cost."""
 ACTIONS = ("stop", "nudge", "shadow")
-SCOPES = ("turn", "run")
 
 
 class Options:

@@ -368,11 +368,6 @@ class Advice:
         return min(values, default=None)
 
 
-def successes_of(n: int, more: str = "") -> str:
-    """A number of successes."""
-    return count(n, f"{more}success", f"{more}successes")
-
-
 def plain_name(found: PathFinding) -> str:
     """What the limit of a path is called."""
     return LIMITS[found.tests.path.name].label

@@ -8,7 +8,7 @@ from typing import Any
 
 from boolab.core.text import count
 from boolab.display.numbers import level, money, percent, rounded_down, short_number
-from boolab.display.text import joined
+from boolab.display.text import capital, joined
 from boolab.harnesses.setting import Setting
 from boolab.limits.table import LIMITS, MEASURES
 from boolab.stats.trade import BETTER_OFF, Trade
@@ -245,8 +245,7 @@ def verdict_of(
         what.append(f"{'save' if several else 'saves'} {percent(saved['share'])} of the {saved['label']}")
     if not what:
         return ["Nothing is on record to keep or to save.", ""]
-    sentence = f"{joined(limits)} {' and '.join(what)}."
-    first = f"{sentence[0].upper()}{sentence[1:]}"
+    first = capital(f"{joined(limits)} {' and '.join(what)}.")
     found = trade_in_numbers(kept, saved)
     trade = found.sentence.partition(":")[0].rstrip(".")  # its numbers are among the four below
     advice = f": {BETTER_OFF}" if found.is_poor else ""

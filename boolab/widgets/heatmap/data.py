@@ -13,10 +13,9 @@ import pandas as pd
 from boolab.core.run import Run
 from boolab.core.text import clean, count, shorten
 from boolab.display.numbers import span, whole_percent
-from boolab.display.text import aligned
+from boolab.display.text import aligned, capital
 from boolab.frames.dtypes import axis_value, is_missing
 from boolab.limits.table import LIMITS
-from boolab.plots._frames import capital
 from boolab.plots._grid import UNITS, SuccessWords, setting, spent_and_saved
 from boolab.plots._grid_cells import Square
 from boolab.widgets.heatmap.layers import frontier_layer, layer_of
