@@ -8,10 +8,12 @@ steps at the latest, and a larger step cap never fires. The opposite is not so: 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from boolab.harnesses.groups import Budgets, Cap, Execution, Finish
 from boolab.limits.table import AGENT_LIMITS
+
+if TYPE_CHECKING:
+    from boolab.harnesses.groups import Budgets, Cap, Execution, Finish
 
 
 class FiresFirst(NamedTuple):

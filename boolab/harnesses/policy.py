@@ -23,7 +23,7 @@ from typing import Any, Final, Literal, TypeAlias, TypedDict, Unpack
 
 from boolab.core.displayable import Displayable
 from boolab.core.run import Run
-from boolab.display.document import Document
+from boolab.display.document import Document, Facts, Table
 from boolab.errors import SettingError
 from boolab.harnesses.compaction import Compaction
 from boolab.harnesses.groups import (
@@ -42,11 +42,10 @@ from boolab.harnesses.groups import (
     WrapUp,
 )
 from boolab.harnesses.never_fires import FiresFirst, never_fires
-from boolab.harnesses.policy_card import default_limits, policy_document
 from boolab.io.checks import MAX_COUNT, check_name, is_whole, repr_of
 from boolab.limits.catalog import doom_loop, max_time, tool_budget
 from boolab.limits.stop import AnyOf, StopRule, Threshold
-from boolab.limits.table import AGENT_LIMITS, BUDGETS, LIMITS
+from boolab.limits.table import AGENT_LIMITS, BUDGETS, LIMITS, describe_limits
 
 
 class _Default(enum.Enum):
@@ -378,7 +377,17 @@ class Policy(Displayable):
         return self.name
 
     def _document_(self) -> Document:
-        return policy_document(self.name, self.about, default_limits(self.effective({}), self.cap.ceiling))
+        about = self.about
+        rows = [("loop style", about.loop_style), ("finish guard", about.finish_guard), ("weakness", about.weakness)]
+        known_rows = [row for row in rows if row[1]]
+        return Document(
+            title=self.name,
+            lead=[Facts(describe_limits(self.effective({}), self.cap.ceiling))],
+            table=Table(["", "how it works"], known_rows) if known_rows else None,
+            paragraphs=[Facts([about.source])],
+            footer="bl.compare_policies(policy, another) shows where two differ; policy.vary(...) makes a variant",
+            card=True,
+        )
 
 
 @functools.cache

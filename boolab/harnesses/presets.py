@@ -20,11 +20,11 @@ from boolab.display.document import Document, Table
 from boolab.errors import SettingError, near
 from boolab.harnesses.groups import About, Cap, Finish, LastStep
 from boolab.harnesses.policy import Policy
-from boolab.harnesses.policy_card import default_limits
 from boolab.harnesses.registry import PRESETS, harness
 from boolab.io.checks import is_whole, repr_of
 from boolab.limits.call_identity import exempting
 from boolab.limits.stop import StopRule
+from boolab.limits.table import describe_limits
 
 
 @cache
@@ -54,7 +54,7 @@ class Presets(Displayable, Mapping[str, Policy]):
         rows = [
             (
                 name,
-                ", ".join(default_limits(policy.effective({}), policy.cap.ceiling)),
+                ", ".join(describe_limits(policy.effective({}), policy.cap.ceiling)),
                 policy.about.finish_guard,
                 policy.about.weakness,
             )

@@ -93,6 +93,17 @@ BUDGETS: Final[Mapping[str, str]] = MappingProxyType({limit.name: limit.budget f
 LIMIT_OF_REASON: Final[Mapping[str, str]] = MappingProxyType({limit.reason: limit.name for limit in _TABLE})
 """By stop reason, the limit that stops so."""
 
+
+def describe_limits(settings: Mapping[str, int | None], ceiling: int | None) -> list[str]:
+    """The limits of settings in words; None is no limit, but for the ceiling on steps."""
+    return [
+        f"{LIMITS[name].label} {value:,}"
+        if value is not None
+        else f"{LIMITS[name].label}: no limit{f' up to {ceiling:,}' if name == 'max_steps' and ceiling else ''}"
+        for name, value in settings.items()
+    ]
+
+
 COUNTERS: Final = ("steps", "tool_calls", "input_tokens", "output_tokens", "tokens", "cost", "elapsed")
 """What rules read at a boundary, beside the counts of detectors."""
 

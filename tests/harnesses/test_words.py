@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import boolab as bl
 from boolab.harnesses.describe import guard_words
-from boolab.harnesses.policy_card import default_limits
 from boolab.harnesses.presets import identity_under
 from boolab.harnesses.setting import (
     Setting,
@@ -13,14 +12,15 @@ from boolab.harnesses.setting import (
     format_setting,
     identity_arguments,
 )
+from boolab.limits.table import describe_limits
 
 
 def test_guard_in_words_has_window_and_threshold() -> None:
     assert guard_words(bl.policies["crush"].detectors.guards[0]) == "the same step in a window (10): stop at 6"
 
 
-def test_default_limits_name_the_ceiling() -> None:
-    assert default_limits({"max_steps": None, "doom_loop": 3}, 1000) == [
+def test_describe_limits_name_the_ceiling() -> None:
+    assert describe_limits({"max_steps": None, "doom_loop": 3}, 1000) == [
         "step cap: no limit up to 1,000",
         "doom-loop threshold 3",
     ]
