@@ -30,6 +30,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special  # type: ignore[import-untyped] # scipy has no types
 
+from boolab.stats.intervals import lower_bound
+
 STAKES: Final = ((0.5, 0.998), (0.3, 0.75), (0.2, 0.4))
 """The parts of the first wealth, and the share of its wealth that each stake bets."""
 _DIGITS: Final = 1_000_000
@@ -91,9 +93,7 @@ def kept_bound(lost: Counts, successes: Counts, error: float, *, largest: int = 
     if not n.any() or error <= 0:
         return low / _DIGITS
     if most <= 1:
-        total, total_lost = n.sum(), n_lost.sum(axis=0)
-        quantile = special.betaincinv(np.maximum(total - total_lost, 1), total_lost + 1, error)
-        return np.asarray(np.where(total_lost < total, np.floor(quantile * _DIGITS) / _DIGITS, 0.0))
+        return np.asarray(np.floor(lower_bound(n.sum() - n_lost.sum(axis=0), n.sum(), 1 - error) * _DIGITS) / _DIGITS)
     while (high - low > 1).any():  # the wealth falls as `keep` rises
         middle = (low + high) // 2
         passed = _reach(_log_wealth(n_lost, n, np.maximum(middle, 1) / _DIGITS, most), error)

@@ -118,7 +118,7 @@ class Counts:
         self.compactions = _COMPACTIONS.compact(self.compactions, 1)
 
     def doubt(self, call: LastCall | None = None) -> None:
-        """Note that a call may have been executed that does not count; None if nothing is known of it."""
+        """Note that a call may have been executed that does not count; `call` is None if nothing is known of it."""
         counters, last = dict(self.place.counters), self.place.last
         counters[_ERRORS.name] = None
         for identity, detector in _REPEATS.items():

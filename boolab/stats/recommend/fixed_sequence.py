@@ -50,10 +50,6 @@ class Path(NamedTuple):
     lost_at: Ints
     share: float
 
-    def lost(self) -> Ints:
-        """The number of successes that each value loses."""
-        return np.asarray(np.cumsum(np.bincount(self.lost_at, minlength=self.size + 1)[: self.size]), dtype=np.int64)
-
 
 class PathResult(NamedTuple):
     """The result of the tests along a path.
@@ -79,9 +75,9 @@ class Successes(NamedTuple):
 
     def by_task(self, is_lost: Flags | None = None) -> Ints:
         """How many each task has, or loses: shape (tasks,). For "same_tasks" each success is a task of its own."""
-        counted = self.clusters if is_lost is None else self.clusters[is_lost]
         if self.dependence == "same_tasks":
             return np.ones(len(self.clusters), dtype=np.int64) if is_lost is None else is_lost.astype(np.int64)
+        counted = self.clusters if is_lost is None else self.clusters[is_lost]
         return np.bincount(counted, minlength=int(self.clusters.max(initial=-1)) + 1)
 
 

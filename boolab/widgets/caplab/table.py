@@ -271,7 +271,8 @@ class CapTable:
     def _curve(self, limits: Limits) -> CapCurve:
         curve = self._over("max_steps", limits)
         off_bound = self._least_kept(curve.kept_lower[-1], {**limits, "max_steps": None})
-        return dataclasses.replace(curve, at_least=[*curve.at_least[:-1], off_bound])
+        bounds = self._at_least(limits, "max_steps").tolist()
+        return dataclasses.replace(curve, at_least=[*bounds[:-1], off_bound])
 
     def _advised(self, limits: Limits) -> int | None:
         """The recommended cap, if the other recommended limits are these."""
@@ -282,7 +283,7 @@ class CapTable:
         return cap
 
     def _over(self, axis: str, limits: Limits) -> CapCurve:
-        """What is kept, saved and stopped by each value of an axis, the other limits as they are."""
+        """What is kept, saved and stopped by each value of an axis, the other limits as they are. It has no bounds."""
         index = tuple(slice(None) if name == axis else self._at(name, limits[name]) for name in AGENT_LIMITS)
         values = self.options[axis]
         sums = {name: array[index] for name, array in self._sums.items()}
@@ -292,7 +293,7 @@ class CapTable:
             caps=values,
             kept_lower=sums["kept_lower"].tolist(),
             upper=sums["kept_upper"].tolist(),
-            at_least=self._at_least(limits, axis).tolist(),
+            at_least=(),
             saved=(saved / scale).tolist(),
             totals=((saved + sums[self.measure]) / scale).tolist(),
             stopped=(sums["n_truncated"] + sums["n_not_identified"] + sums["n_unknown"]).tolist(),
