@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tomllib
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
@@ -361,6 +361,19 @@ def long_test_names(root: Path, limit: int) -> Iterator[str]:
                 yield f"{module}:{line}: {name} has {len(name)} characters, more than {limit}"
 
 
+def top_level_differences(root: Path, names: Collection[str]) -> Iterator[str]:
+    """What git tracks at the top of a checkout and is not among these names, and the reverse, as lines.
+
+    A tree that is no checkout, such as an unpacked release, has none.
+    """
+    command = ["git", "ls-files", "-z"]
+    listed = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+    tracked = {name.partition("/")[0] for name in listed.stdout.split("\0")[:-1]}
+    if tracked:
+        yield from (f"{name}: not in the list [top] of .ci/house.toml" for name in sorted(tracked - {*names}))
+        yield from (f".ci/house.toml: git tracks no {name} at the top" for name in sorted({*names} - tracked))
+
+
 def faults(package: Package, figures: Mapping[str, Any], root: Path) -> list[str]:
     """What breaks the budgets of `.ci/house.toml`, a line each."""
     rules = tomllib.loads((root / ".ci/house.toml").read_text(encoding="utf-8"))
@@ -370,6 +383,7 @@ def faults(package: Package, figures: Mapping[str, Any], root: Path) -> list[str
         if figures[name] > budget
     ]
     lines += long_test_names(root, rules["tests"]["characters of a name"])
+    lines += top_level_differences(root, rules["top"]["names"])
     exceptions, homes = rules["literals"], ("boolab.limits.", "boolab.harnesses.")
     literals = [(module, line) for module, line in package.limit_literals() if not module.startswith(homes)]
     lines += [
