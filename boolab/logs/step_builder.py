@@ -132,9 +132,9 @@ class StepBuilder:
 
     def repeats(self, other: StepBuilder) -> bool:
         """Whether it has the time, the content, the usage and the results of another, and no id that differs."""
-        if self.text != other.text or self.time is None or self.time != other.time:
-            return False
         if (self.id and other.id and self.id != other.id) or len(self.calls) != len(other.calls):
+            return False
+        if self.text != other.text or self.time is None or self.time != other.time:
             return False
         if self.usage != other.usage and UNKNOWN_USAGE not in (self.usage, other.usage):
             return False
@@ -302,13 +302,15 @@ def distinct(steps: Sequence[StepBuilder]) -> list[StepBuilder]:
     A copy without an id of its own has the time and the content of an earlier response. The log goes back in time with
     it, or it follows at once and its time is known to the millisecond: two responses of one second may say the same.
     """
+    ids = {step.id for step in steps}
+    if len(ids) == len(steps) and "" not in ids:  # most logs: a watched one asks for each line, so this has to be quick
+        return list(steps)
     times = [step.time for step in steps]
     if len(set(times)) == len(times) or times.count(None) == len(times):
         return list(steps)
     by_time: dict[int, list[StepBuilder]] = {}
     originals: list[StepBuilder] = []
-    for step in steps:
-        time = step.time
+    for step, time in zip(steps, times, strict=True):
         if time is None:
             originals.append(step)
             continue

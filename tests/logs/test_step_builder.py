@@ -1,6 +1,68 @@
 from __future__ import annotations
 
-from boolab.logs.step_builder import arguments_text, goes_back, openai_arguments, withheld
+from hypothesis import given
+from hypothesis import strategies as st
+
+from boolab.core.types import ToolCall, ToolResult, Usage
+from boolab.logs.step_builder import StepBuilder, arguments_text, distinct, goes_back, openai_arguments, withheld
+from tests.support.cases import cases
+
+
+@st.composite
+def responses(draw: st.DrawFn) -> list[StepBuilder]:
+    """Responses of which many are alike, with few ids, or each with one of its own, but for one of them."""
+    n = draw(st.integers(0, 10))
+    few = draw(st.sampled_from([("",), ("a", "b"), ("", "a", "b"), ()]))
+    ids = [draw(st.sampled_from(few)) if few else f"m{number}" for number in range(n)]
+    unnamed = draw(st.sampled_from([-1, n // 2]))
+    return [draw(response("" if number == unnamed else name)) for number, name in enumerate(ids)]
+
+
+@st.composite
+def response(draw: st.DrawFn, response_id: str) -> StepBuilder:
+    step = StepBuilder(draw(st.sampled_from([None, 1000, 1250, 1250, 1250])))
+    step.id = response_id
+    step.dated = draw(st.integers(0, 4)) > 0
+    step.goes_back, step.follows_at_once = draw(st.booleans()), draw(st.booleans())
+    step.usage = draw(st.sampled_from([Usage(), Usage(1)]))
+    if draw(st.booleans()):
+        step.calls.append(ToolCall("", "ls", "{}"))
+        step.results.append(draw(st.sampled_from([None, ToolResult("", "a.py")])))
+    return step
+
+
+def compared_one_by_one(steps: list[StepBuilder]) -> list[StepBuilder]:
+    """The distinct responses, each compared with all before it."""
+    originals: list[StepBuilder] = []
+    for step in steps:
+        if step.goes_back:
+            copied = any(step.repeats(other) for other in originals)
+        else:
+            exact = (step.time or 0) % 1000 > 0
+            copied = exact and step.follows_at_once and any(step.repeats(other) for other in originals[-1:])
+        if not copied:
+            originals.append(step)
+    return originals
+
+
+@cases(500)
+@given(responses())
+def test_distinct_finds_what_comparing_each_pair_finds(steps: list[StepBuilder]) -> None:
+    originals = distinct(steps)
+    assert list(map(id, originals)) == list(map(id, compared_one_by_one(steps)))
+    assert distinct(originals) == originals
+    added: list[StepBuilder] = []
+    for step in steps:
+        added = distinct([*added, step])
+    assert added == originals
+
+
+def test_distinct_drops_a_copy_that_has_no_id() -> None:
+    first, copy = StepBuilder(1250), StepBuilder(1250)
+    first.id, copy.goes_back = "m1", True
+    assert distinct([first, copy]) == [first]
+    copy.id = "m2"
+    assert distinct([first, copy]) == [first, copy]
 
 
 def test_time_goes_back_below_the_last_one() -> None:

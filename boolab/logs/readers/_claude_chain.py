@@ -351,10 +351,7 @@ class AgentLines:
 
     def usages(self) -> Iterator[Usage]:
         """The usage of each response."""
-        for entry in self._entries:
-            if isinstance(entry, Reply):
-                entry.finish()
-                yield entry.usage
+        return (entry.usage for entry in self._entries if isinstance(entry, Reply))
 
     @property
     def prompt(self) -> str:

@@ -58,14 +58,11 @@ class Reply(StepBuilder):
         if usage == self.counted:
             return
         self.counted = usage
-        figures = {**usage, _HOUR: mapping(usage.get("cache_creation")).get(_HOUR)}
+        sums, figures = self.sums, {**usage, _HOUR: mapping(usage.get("cache_creation")).get(_HOUR)}
         for name in _FIGURES:
             figure = whole(figures.get(name))
-            if figure is not None and figure >= self.sums.get(name, 0):
-                self.sums[name] = figure
-
-    def finish(self) -> None:
-        sums = self.sums
+            if figure is not None and figure >= sums.get(name, 0):
+                sums[name] = figure
         entered = sums.get("input_tokens")
         if entered is not None:
             entered += sums.get("cache_creation_input_tokens", 0) + sums.get("cache_read_input_tokens", 0)
@@ -76,8 +73,6 @@ class Reply(StepBuilder):
             cache_write_tokens=sums.get("cache_creation_input_tokens"),
             cache_write_1h_tokens=sums.get(_HOUR),
         )
-        if self.finish_reason is None and not self.broken:
-            self.finish_reason = "tool_calls" if self.calls else "stop"
 
 
 class SessionNote(NamedTuple):
@@ -127,7 +122,8 @@ class SessionBranch:
             else:
                 self._add_note(entry)
         for reply in self.replies:
-            reply.finish()
+            if reply.finish_reason is None and not reply.broken:
+                reply.finish_reason = "tool_calls" if reply.calls else "stop"
 
     def _add_reply(self, reply: Reply) -> None:
         reply.finish_reason, reply.broken = reply.stopped, reply.cut  # lines that followed may have changed them
@@ -190,8 +186,10 @@ class SessionBranch:
             return self.ending
         return "aborted" if self.replies and self.replies[-1].broken else self.builder.stop_reason()
 
-    def add_subagents(self, subagents: Mapping[str, Sequence[StartedAgent]], ends: Iterable[SubagentEnd]) -> None:
+    def add_subagents(self, subagents: Mapping[str, Sequence[StartedAgent]], ends: Sequence[SubagentEnd]) -> None:
         """Add events for the subagents that calls started, and for those that their limit on turns stopped."""
+        if not subagents and all(end.limit is None for end in ends):
+            return
         callers = {call.id: reply for reply in self.replies for call in reply.calls}
         for reply in self.replies:
             for call in reply.calls:

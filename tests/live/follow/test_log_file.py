@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from boolab.live.follow.log_file import LogFile
 from boolab.logs.fields import follow_of
 from boolab.logs.log_files import reader_for
+from tests.logs.readers.test_written_again import SESSION, again
 from tests.support.growing import LOGS, claude_lines, encoded, fresh
 from tests.support.samples import FOLDER, shared
 
@@ -29,6 +30,24 @@ def test_after_any_bytes_the_runs_are_those_of_a_fresh_read(name: str, steps: in
                 file.write(content[start:end])
             log.update()
             assert log.runs == (fresh(path) or [])
+
+
+@given(st.sets(st.integers(0, len(SESSION) - 1)), st.integers(1, len(SESSION)), st.sampled_from([0, 3_600]))
+def test_resumed_session_line_by_line_is_a_fresh_read(unnamed: set[int], n_copied: int, seconds: int) -> None:
+    session = [
+        {**line, "message": {name: fact for name, fact in line["message"].items() if name != "id" or n not in unnamed}}
+        for n, line in enumerate(SESSION)
+    ]
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "s1.jsonl")
+        path.write_bytes(b"")
+        log = LogFile(path)
+        for line in [*session, *again(session[:n_copied], seconds=seconds)]:
+            with path.open("ab") as file:
+                file.write(encoded(line))
+            log.update()
+            assert log.runs == (fresh(path) or [])
+    assert log.runs[0].n_steps == len([line for line in session if line["type"] == "assistant"]) or seconds
 
 
 @pytest.mark.parametrize("name", sorted(LOGS))
