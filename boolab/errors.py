@@ -229,11 +229,11 @@ def program() -> str:
     from pathlib import Path
 
     name = shutil.which("boolab")
-    started, beside = Path(*sys.argv[:1]), _beside_python("boolab")
+    started, beside = Path(*sys.argv[:1]), _find_script("boolab")
     script = started if started.name == "boolab" and started.is_file() else beside
     if script is None:
-        return "boolab" if name is not None else shlex.join([_near(Path(sys.executable)), "-m", "boolab"])
-    return "boolab" if name is not None and script.samefile(name) else shlex.quote(_near(script))
+        return "boolab" if name is not None else shlex.join([_shorten_path(Path(sys.executable)), "-m", "boolab"])
+    return "boolab" if name is not None and script.samefile(name) else shlex.quote(_shorten_path(script))
 
 
 def install(packages: str) -> str:
@@ -242,13 +242,13 @@ def install(packages: str) -> str:
     import shutil
     from pathlib import Path
 
-    name, script = shutil.which("pip"), _beside_python("pip")
+    name, script = shutil.which("pip"), _find_script("pip")
     is_found = name is not None and script is not None and script.samefile(name)
-    pip = "pip" if is_found else shlex.join([_near(Path(sys.executable)), "-m", "pip"])
+    pip = "pip" if is_found else shlex.join([_shorten_path(Path(sys.executable)), "-m", "pip"])
     return f"{pip} install {shlex.quote(packages)}"
 
 
-def _beside_python(name: str) -> Path | None:
+def _find_script(name: str) -> Path | None:
     """The script of this name in the folder of the Python that runs now."""
     from pathlib import Path
 
@@ -256,7 +256,7 @@ def _beside_python(name: str) -> Path | None:
     return script if script.is_file() else None
 
 
-def _near(path: Path) -> str:
+def _shorten_path(path: Path) -> str:
     """A path as a shell takes it for a program, relative to the current folder if it is below it."""
     from pathlib import Path
 

@@ -10,7 +10,7 @@ from benchmarks.stoprulebench.recordings import Recordings
 from benchmarks.stoprulebench.submission import Submission
 from benchmarks.stoprulebench.tracks import TRACKS
 from boolab.core.text import clean, count
-from boolab.display.text import aligned
+from boolab.display.text import align_columns
 
 WORDS: Final = {
     "score": "score",
@@ -43,7 +43,7 @@ def lines_of(submission: Submission) -> Iterator[str]:
     rows = [[WORDS[name], *(shown(getattr(result.mean, name)) for result in results)] for name in WORDS]
     kept = [f"{result.sets_kept} of {len(result.sets)}" for result in results]
     yield clean(submission.name)
-    yield from aligned(
+    yield from align_columns(
         [
             ["in percent", *(TRACKS[track] for track in submission.tracks)],
             *rows,

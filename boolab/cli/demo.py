@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from boolab.cli.help import Command
-from boolab.core.commands import runnable
+from boolab.core.commands import insert_program
 from boolab.core.run import Run
 from boolab.core.text import count
 from boolab.display.numbers import level
-from boolab.display.text import wrapped
+from boolab.display.text import wrap_text
 from boolab.errors import SettingError
 from boolab.frames.tables import runs_df
 from boolab.harnesses.exports.export import as_command
@@ -39,7 +39,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the answer on recorded runs."""
-    print(runnable(demo(args.out)))
+    print(insert_program(demo(args.out)))
     return 0
 
 
@@ -55,8 +55,8 @@ def demo(out: str | Path) -> str:
     command = as_command(recommendation.limits(), "claude-code")
     question = f"Which limits keep {level(KEEP)} of the successes, and what do they save?"
     blocks = [
-        wrapped(f"boolab demo: {PUBLIC} (public runs), {size}. {question}"),
-        "\n".join(map(wrapped, recommendation.verdict)),
+        wrap_text(f"boolab demo: {PUBLIC} (public runs), {size}. {question}"),
+        "\n".join(map(wrap_text, recommendation.verdict)),
         f"How to set it{f' ({BETTER_OFF})' if recommendation.better_off() else ''}:\n  {command}",
         "\n".join(["Written:", *(f"  {path}" for path in _draw(folder, runs, recommendation))]),
     ]

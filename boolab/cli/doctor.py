@@ -17,7 +17,7 @@ from boolab.cli.arguments import add_window, since_time
 from boolab.cli.help import Command
 from boolab.core.text import clean, count
 from boolab.display.numbers import size
-from boolab.display.text import aligned, wrapped
+from boolab.display.text import align_columns, wrap_text
 from boolab.errors import program
 from boolab.logs.discovery import HarnessLogs, found_logs
 
@@ -37,7 +37,7 @@ def text(harness_logs: Sequence[HarnessLogs], *, since: str | None = None, limit
         lines += ["", "Cannot be looked at:", *(f"  {clean(path)}" for path in unread)]
     absent = [log.format for log in harness_logs if not log.files]
     if absent:
-        lines += ["", wrapped(f"Not found: {', '.join(absent)}.")]
+        lines += ["", wrap_text(f"Not found: {', '.join(absent)}.")]
     return "\n".join([*lines, "", *_next(counted_logs, since, limit)])
 
 
@@ -53,7 +53,7 @@ def _table(counted_logs: Sequence[HarnessLogs]) -> list[str]:
         ]
         for log in counted_logs
     ]
-    head, *lines = (f"  {line}" for line in aligned([columns, *rows]))
+    head, *lines = (f"  {line}" for line in align_columns([columns, *rows]))
     path_lines = (
         [f"      {clean(_short(path))}" for path in log.places if Path(_root(path)).exists()] for log in counted_logs
     )

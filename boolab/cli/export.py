@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from boolab.cli.arguments import add_logs, add_question, option_of, study_from
 from boolab.cli.help import Command
-from boolab.core.commands import runnable
-from boolab.core.text import printable
-from boolab.display.text import wrapped, wrapped_if_long
+from boolab.core.commands import insert_program
+from boolab.core.text import replace_controls
+from boolab.display.text import wrap_if_long, wrap_text
 from boolab.errors import SettingError
 from boolab.harnesses.exports.export import export
 from boolab.harnesses.exports.values import Export, Limits
@@ -60,18 +60,18 @@ def run(args: argparse.Namespace) -> int:
     settings = _exported_settings(args)
     rest = [part for part in settings.parts if part.path is None]
     if args.write is None or len(rest) == len(settings.parts):
-        print(printable(str(settings)))
+        print(replace_controls(str(settings)))
         if POOR in settings.notes:  # the other notes are comments of the text
-            print(wrapped_if_long(f"boolab: {POOR}"), file=sys.stderr)
+            print(wrap_if_long(f"boolab: {POOR}"), file=sys.stderr)
         if args.write is None:
             return 0
     changed = settings.write(args.write or None)
     print(changed or f"boolab: nothing to write: {settings.title[:1].lower()}{settings.title[1:]} is set already")
     for part in rest:
-        heading = wrapped(f"Not written, to be pasted: {part.how}", first="# ", rest="# ")
-        print(runnable(printable(f"\n{heading}\n{part.text}".rstrip())))
+        heading = wrap_text(f"Not written, to be pasted: {part.how}", first="# ", rest="# ")
+        print(insert_program(replace_controls(f"\n{heading}\n{part.text}".rstrip())))
     for note in settings.notes:
-        print(wrapped_if_long(f"boolab: {printable(note)}"), file=sys.stderr)
+        print(wrap_if_long(f"boolab: {replace_controls(note)}"), file=sys.stderr)
     return 0
 
 

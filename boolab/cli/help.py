@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeAlias
 
-from boolab.display.text import capital, with_short_words
+from boolab.display.text import capitalize, with_short_words
 from boolab.errors import nearest
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def add_command(commands: Commands, name: str, summary: str, command: Command) -
         name,
         help=summary,
         usage=f"%(prog)s [options] {command.arguments}".rstrip(),
-        description=filled(f"{capital(summary)}. {command.text}"),
+        description=filled(f"{capitalize(summary)}. {command.text}"),
         epilog=f"{filled(command.epilog)}\n\n{_exit_codes(command)}",
         formatter_class=HelpFormatter,
     )

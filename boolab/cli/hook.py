@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from boolab.cli.arguments import agrees, positive
 from boolab.cli.help import Command
-from boolab.core.text import count, flat, printable, shorten
-from boolab.display.text import aligned
+from boolab.core.text import count, flatten, replace_controls, shorten
+from boolab.display.text import align_columns
 from boolab.errors import ConfigFileError, SettingError
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ def run(args: argparse.Namespace) -> int:
             new = without_hook(old) if original is None else original.decode("utf-8")
             _point_out_others(new, path)
             if new == old:
-                print(f"boolab: no hook of boolab is in {printable(str(path))}", file=sys.stderr)
+                print(f"boolab: no hook of boolab is in {replace_controls(str(path))}", file=sys.stderr)
                 return 0
         else:
             command = command_of(options, shared=shared)
@@ -163,7 +163,9 @@ def run(args: argparse.Namespace) -> int:
     if shared and code == 0 and options is not None:
         print(f"boolab: {_SHARED}", file=sys.stderr)
     if options is not None and "disableAllHooks" in new:
-        print(f"boolab: {printable(str(path))} has disableAllHooks: no hook runs while it is true", file=sys.stderr)
+        print(
+            f"boolab: {replace_controls(str(path))} has disableAllHooks: no hook runs while it is true", file=sys.stderr
+        )
     return code
 
 
@@ -173,7 +175,7 @@ def _point_out_others(text: str, path: Path) -> None:
 
     for event, command in mentions_in(text):
         msg = f"{path}: {event} has a command that is not the hook alone, so it stays as it is"
-        print(f"boolab: {printable(msg)}: {shorten(flat(command), MAX_SHOWN)}", file=sys.stderr)
+        print(f"boolab: {replace_controls(msg)}: {shorten(flatten(command), MAX_SHOWN)}", file=sys.stderr)
 
 
 def _is_ours_alone(file: UserFile, new: str) -> bool:
@@ -199,7 +201,7 @@ def _write(file: UserFile, new: str, args: argparse.Namespace) -> int:
     from boolab.io.file_edit import edit_file
     from boolab.live.hooks.settings import commands_in, forget, note_installed, original_of, without_hook
 
-    name = printable(file.title)
+    name = replace_controls(file.title)
     if file.text() == new:
         print(f"boolab: {name} has it already", file=sys.stderr)
         return 0
@@ -207,7 +209,7 @@ def _write(file: UserFile, new: str, args: argparse.Namespace) -> int:
     lines = [line for line in diff.splitlines() if not line.startswith(("---", "+++"))]
     added, removed = (sum(line.startswith(sign) for line in lines) for sign in "+-")
     print(f"Changes {name}: {count(added, 'line')} added, {removed:,} removed.\n\n{diff}")
-    if not (args.yes or agrees(f"Write {printable(str(file.target))}?" if file.is_link else "Write it?")):
+    if not (args.yes or agrees(f"Write {replace_controls(str(file.target))}?" if file.is_link else "Write it?")):
         print("boolab: nothing was written", file=sys.stderr)
         return 1
     edit_file(file, new.encode("utf-8"))
@@ -227,7 +229,7 @@ def _delete(file: UserFile, *, yes: bool) -> int:
     from boolab.io.file_edit import edit_file
     from boolab.live.hooks.settings import forget
 
-    name = printable(str(file.path))
+    name = replace_controls(str(file.path))
     if not (yes or agrees(f"Remove {name}, which holds nothing but this hook?")):
         print("boolab: nothing was removed", file=sys.stderr)
         return 1
@@ -275,9 +277,9 @@ def _log() -> int:
     path = Path(log_path())
     lines = records(path.read_bytes())[-MAX_SHOWN:] if path.exists() else []
     if not lines:
-        print(f"boolab: the log is empty: {printable(str(path))}", file=sys.stderr)
+        print(f"boolab: the log is empty: {replace_controls(str(path))}", file=sys.stderr)
         return 0
-    print("\n".join(aligned([_cells(line) for line in lines], left=range(4))))
+    print("\n".join(align_columns([_cells(line) for line in lines], left=range(4))))
     ended = [line for line in lines if line.get("did") == "finished"]
     limited = [line for line in lines if line.get("did") in ("stop", "nudge", "would stop")]
     print(f"boolab: {count(len(ended), 'turn')} finished, {count(len(limited), 'limit')} reached", file=sys.stderr)
@@ -293,7 +295,7 @@ def _cells(line: dict[str, Any]) -> list[str]:
     elif did == "failed":
         details = str(line.get("error", ""))
     agent = f"{str(line.get('session') or '')[:8]} {line.get('agent') or ''}".strip()
-    return [flat(cell) for cell in (time, agent, _DID.get(did, did), details)]
+    return [flatten(cell) for cell in (time, agent, _DID.get(did, did), details)]
 
 
 def _counted(line: dict[str, Any], key: str, noun: str) -> str:

@@ -19,7 +19,7 @@ from boolab.cli.help import Command
 from boolab.core.run import Run
 from boolab.core.text import clean, count
 from boolab.display.numbers import size
-from boolab.display.text import aligned
+from boolab.display.text import align_columns
 from boolab.errors import ReadWarning, SettingError
 from boolab.io.files import user_path
 from boolab.logs.load import FileRow, each_log
@@ -136,7 +136,7 @@ def _table(account: Imported, read: Sequence[FileRow]) -> list[str]:
         counts = (files, sum(row.runs for row in rows), account.steps[name], account.calls[name])
         speed = f"{bytes_ / 1e6 / seconds:,.0f}" if seconds > 0 else ""
         body.append([name, *(f"{n:,}" for n in counts), size(bytes_), speed])
-    return [f"  {line}" for line in aligned([head, *body])]
+    return [f"  {line}" for line in align_columns([head, *body])]
 
 
 def _skipped(rows: Sequence[FileRow]) -> list[str]:

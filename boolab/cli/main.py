@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from boolab.cli.help import HelpFormatter, Parser, add_command, filled, pages_of, refusal
-from boolab.core.commands import runnable
-from boolab.core.text import printable
-from boolab.display.text import with_short_words, wrapped_if_long
+from boolab.core.commands import insert_program
+from boolab.core.text import replace_controls
+from boolab.display.text import with_short_words, wrap_if_long
 from boolab.errors import BoolabError, RunFormatError, program
 from boolab.harnesses.registry import HARNESSES, TARGETS
 from boolab.limits.table import LIMITS
@@ -153,8 +153,8 @@ def exit_code(command: Callable[[argparse.Namespace], int], args: argparse.Names
         code = command(args)
         sys.stdout.flush()
     except BoolabError as error:
-        message = runnable(printable(with_short_words(" ".join(str(error).split()))))
-        print(wrapped_if_long(f"boolab: {message}"), file=sys.stderr)
+        message = insert_program(replace_controls(with_short_words(" ".join(str(error).split()))))
+        print(wrap_if_long(f"boolab: {message}"), file=sys.stderr)
         return 1
     except OSError as error:  # a full disk, a name that is too long: what no command expects
         return _failed(error)
@@ -173,9 +173,9 @@ def _failed(error: OSError) -> int:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     if not isinstance(error, BrokenPipeError):
         file_name = f"{error.filename}: " if isinstance(error.filename, str) else ""
-        message = printable(with_short_words(f"{file_name}{error.strerror or error}"))
+        message = replace_controls(with_short_words(f"{file_name}{error.strerror or error}"))
         with suppress(OSError):  # stderr may be what is full
-            print(wrapped_if_long(f"boolab: {message}"), file=sys.stderr)
+            print(wrap_if_long(f"boolab: {message}"), file=sys.stderr)
     return 1
 
 

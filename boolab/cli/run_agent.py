@@ -26,7 +26,7 @@ from urllib.parse import urlsplit
 from boolab.cli.run_view import Guarded, RunHeader, RunView, view_of
 from boolab.cli.terminal import ERASE_BELOW, is_terminal
 from boolab.core.run import Run
-from boolab.core.text import flat
+from boolab.core.text import flatten
 from boolab.errors import AgentFileError, BoolabError, SettingError, near
 from boolab.harnesses.presets import get_policy
 from boolab.io.files import user_path
@@ -57,7 +57,7 @@ def run_agent(args: Namespace) -> int:
         warnings.simplefilter("always", AgentFileWarning)
         agent = agent_of(args)
     for warning in agent_warnings:
-        sys.stderr.write(f"boolab: {flat(str(warning.message))}\n")
+        sys.stderr.write(f"boolab: {flatten(str(warning.message))}\n")
     model, address = model_of(args, agent)
     if args.record is not None:
         from boolab.runtime.models.recorder import record

@@ -17,10 +17,10 @@ from typing import Final, NamedTuple, TextIO
 from boolab.cli.terminal import Sheet, is_terminal
 from boolab.core.events import DURING_STEP
 from boolab.core.run import Run, stop_place
-from boolab.core.text import count, flat, printable
+from boolab.core.text import count, flatten, replace_controls
 from boolab.core.types import Event, Step, Usage
 from boolab.display.numbers import duration
-from boolab.display.transcript import ending, folded, happenings, limit_in_words, result_in_words, usage
+from boolab.display.transcript import ending, fold_lines, format_limit, format_result, happenings, usage
 from boolab.errors import program
 
 _INDENT: Final = " " * 5
@@ -121,14 +121,14 @@ class Transcript(RunView):
     def begin(self, opening: RunHeader) -> None:
         sheet, room = self._sheet, self._sheet.room
         self._began, self._limits, self._record = self._now(), opening.limits, opening.record
-        sheet.line(f"━━ {flat(opening.agent) or 'no agent'} ".ljust(room, "━"), "bold")
-        facts = [f"{name} {flat(str(getattr(opening, name)))}" for name in ("model", "policy", "root")]
-        limits = ", ".join(limit_in_words(name, value) for name, value in opening.limits.items())
+        sheet.line(f"━━ {flatten(opening.agent) or 'no agent'} ".ljust(room, "━"), "bold")
+        facts = [f"{name} {flatten(str(getattr(opening, name)))}" for name in ("model", "policy", "root")]
+        limits = ", ".join(format_limit(name, value) for name, value in opening.limits.items())
         for text in ("   ".join(facts), f"limits {limits or 'none'}", f"record {opening.record}"):
-            for line in folded(text, 3, "   ", width=room):
+            for line in fold_lines(text, 3, "   ", width=room):
                 sheet.line(line, "dim")
         sheet.line("")
-        for line in folded(opening.task, 4, "  user │ ", "       │ ", room):
+        for line in fold_lines(opening.task, 4, "  user │ ", "       │ ", room):
             sheet.line(line)
 
     def event(self, event: Event) -> None:
@@ -176,13 +176,13 @@ class Transcript(RunView):
     def _call(self, call: str) -> None:
         self._open = ""
         self._calls += 1
-        self._sheet.line(f"{self._head()}-> {flat(call)}")
-        self._do(flat(call).partition(" ")[0])
+        self._sheet.line(f"{self._head()}-> {flatten(call)}")
+        self._do(flatten(call).partition(" ")[0])
 
     def _show_event(self, event: Event) -> None:
         self._open = ""
         for line in happenings([event], _EVENT_CHARS):
-            for part in folded(line.removeprefix(_INDENT), 3, _INDENT, f"{_INDENT}   ", self._sheet.room):
+            for part in fold_lines(line.removeprefix(_INDENT), 3, _INDENT, f"{_INDENT}   ", self._sheet.room):
                 self._sheet.line(part, "yellow")
         if event.kind == "retry":
             self._do("waiting for another attempt")
@@ -196,7 +196,7 @@ class Transcript(RunView):
         self._progress = progress
         self._show_rest(step)
         if step.error:
-            self._sheet.line(f"{_INDENT}!! {flat(step.error)}", "red")
+            self._sheet.line(f"{_INDENT}!! {flatten(step.error)}", "red")
 
     def _show_rest(self, step: Step) -> None:
         """Show what of a step was not streamed, the results of its calls, and what it took."""
@@ -208,9 +208,9 @@ class Transcript(RunView):
             self._call(f"{call.name} {call.arguments}")
         has_several = len(step.results) > 1
         for call, result in zip(response.tool_calls, step.results, strict=True):
-            tool_name = f"{flat(call.name)} " if has_several else ""
+            tool_name = f"{flatten(call.name)} " if has_several else ""
             style = "dim" if result is not None and not result.is_error else "red"
-            self._sheet.line(f"{_INDENT}<- {tool_name}{result_in_words(result)}", style)
+            self._sheet.line(f"{_INDENT}<- {tool_name}{format_result(result)}", style)
         duration_text = "" if step.duration_ms is None else f"{duration(step.duration_ms)}, "
         self._sheet.line(f"{self._head()}{duration_text}{usage(response.usage)}", "dim")
         self._steps += 1
@@ -290,7 +290,7 @@ class _Machine(RunView):
     def _report_why(self, run: Run) -> None:
         if run.censored:
             reason = f": {run.error}" if run.error else f" by {run.stop.rule}" if run.stop.rule else ""
-            line = flat(f"boolab: the run ended with {run.stop_reason} {stop_place(run)}{reason}")
+            line = flatten(f"boolab: the run ended with {run.stop_reason} {stop_place(run)}{reason}")
             print(f"{line}; its record is {self._record}", file=self._errors)
 
 
@@ -315,5 +315,5 @@ class FinalAnswer(_Machine):
 
     def end(self, run: Run, exit_code: int) -> None:  # noqa: ARG002 - the exit code is the process's own
         if run.text:
-            print(printable(run.text), file=self._stream, flush=True)
+            print(replace_controls(run.text), file=self._stream, flush=True)
         self._report_why(run)

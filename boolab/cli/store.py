@@ -10,9 +10,9 @@ from typing import Final
 from boolab.cli.arguments import agrees, positive
 from boolab.cli.help import Command, add_command
 from boolab.core.run import Run
-from boolab.core.text import clip, count, flat
+from boolab.core.text import clip, count, flatten
 from boolab.display.numbers import size
-from boolab.display.text import aligned
+from boolab.display.text import align_columns
 from boolab.errors import SettingError
 from boolab.io.files import user_path
 from boolab.logs.save import check_suffix, save_runs
@@ -101,7 +101,7 @@ def _about(file: str, sweep: SweepRow) -> str:
     reasons = stop_reasons(file, sweep.sweep)
     if reasons:
         lines.append("stop reasons:")
-        lines += [f"  {line}" for line in aligned([[reason, f"{n:,}"] for reason, n in reasons.items()])]
+        lines += [f"  {line}" for line in align_columns([[reason, f"{n:,}"] for reason, n in reasons.items()])]
     return "\n".join(lines)
 
 
@@ -122,7 +122,7 @@ def _sweep_line(sweep: SweepRow) -> str:
 
 
 def _plain(value: object) -> str:
-    text = flat(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+    text = flatten(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
     return clip(text, MAX_CHARS)
 
 

@@ -15,7 +15,7 @@ import shutil
 from collections.abc import Callable, Mapping
 from typing import Final, TextIO
 
-from boolab.core.text import clip, printable
+from boolab.core.text import clip, replace_controls
 from boolab.display.text import columns_of
 from boolab.display.transcript import WIDTH
 
@@ -79,7 +79,7 @@ class Sheet:
 
     def write(self, text: str) -> None:
         """Continue the open text. An unfinished word waits for its end, so that it can be wrapped."""
-        for piece in _PIECES.findall(printable(text).replace("\t", _TAB)):
+        for piece in _PIECES.findall(replace_controls(text).replace("\t", _TAB)):
             if piece == "\n":
                 self._put_word()
                 self._breaks += 1
@@ -97,12 +97,12 @@ class Sheet:
 
     def line(self, text: str, style: str = "") -> None:
         """Write a line by itself, cut to the sheet's width; it ends the open text."""
-        self.whole(clipped(printable(text).replace("\t", _TAB), self.room), style)
+        self.whole(clipped(replace_controls(text).replace("\t", _TAB), self.room), style)
 
     def whole(self, text: str, style: str = "") -> None:
         """Write a line by itself, however long it is: one to be copied."""
         self._end()
-        self._out.append(self._styled(printable(text), style) + "\n")
+        self._out.append(self._styled(replace_controls(text), style) + "\n")
         self._flush()
 
     def status(self, text: str) -> None:
@@ -161,7 +161,7 @@ class Sheet:
             self._shown = False
         if self._status:
             cursor_back = f"\x1b[{self._column}C" if self._column else ""
-            output += f"\n{self._styled(clipped(printable(self._status), self.room), 'dim')}\r{_CURSOR_UP}{cursor_back}"
+            output += f"\n{self._styled(clipped(replace_controls(self._status), self.room), 'dim')}\r{_CURSOR_UP}{cursor_back}"
             self._shown = True
         if output:
             self.stream.write(output)

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Final, TextIO
 from boolab.cli.arguments import FORMAT, add_exempt, add_prices, add_scope, option_of, since_of
 from boolab.cli.help import Command
 from boolab.cli.terminal import clipped, is_terminal
-from boolab.core.text import count, printable
+from boolab.core.text import count, replace_controls
 from boolab.core.types import IDENTITIES
 from boolab.display.numbers import duration
-from boolab.display.text import WIDTH, wrapped
+from boolab.display.text import WIDTH, wrap_text
 from boolab.errors import SettingError
 from boolab.limits.table import LIMITS, Limit
 
@@ -206,7 +206,7 @@ def _once(fleet: Fleet, *, as_json: bool) -> int:
 
     changes = fleet.look()
     for fault in fleet.take_faults():
-        print(f"boolab: {printable(fault)}", file=sys.stderr)
+        print(f"boolab: {replace_controls(fault)}", file=sys.stderr)
     if as_json:
         for change in changes:
             if change.kind == "begins":
@@ -216,7 +216,7 @@ def _once(fleet: Fleet, *, as_json: bool) -> int:
     width = shutil.get_terminal_size().columns - 1 if is_terminal(sys.stdout) else None
     print("\n".join(table(rows, width)) if rows else "no agent is running")
     if note := turn_note(rows):
-        print(f"\n{wrapped(note)}")
+        print(f"\n{wrap_text(note)}")
     return 0
 
 
@@ -259,7 +259,7 @@ class Output:
 
     def say(self, text: str) -> None:
         """Write a sentence about something that did not work."""
-        print(f"boolab: {printable(text)}", file=sys.stderr)
+        print(f"boolab: {replace_controls(text)}", file=sys.stderr)
 
     def end(self) -> None:
         """Nothing more comes."""
@@ -303,11 +303,13 @@ class Board(Output):
         self._drawn = time.monotonic()
         size = shutil.get_terminal_size((WIDTH, 24))
         width = size.columns - 1
-        lines = [clipped(printable(line), width) for line in self._table(fleet, size.lines - _FRAME, width)]
-        above = [clipped(printable(text), width) for text in self._said]
+        lines = [clipped(replace_controls(line), width) for line in self._table(fleet, size.lines - _FRAME, width)]
+        above = [clipped(replace_controls(text), width) for text in self._said]
         self._said = []
         for change in alerts:
-            text = clipped(printable(f"{_clock()} {_WORDS[change.kind]} {self.written(change, alert_line)}"), width)
+            text = clipped(
+                replace_controls(f"{_clock()} {_WORDS[change.kind]} {self.written(change, alert_line)}"), width
+            )
             above.append(f"\x1b[{'31' if change.kind == 'fires' else '2'}m{text}\x1b[0m")
         if not above and lines == self._last:
             return

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from boolab.cli.arguments import add_logs, add_question, option_of, page_to_write, study_from, table_file, written
 from boolab.cli.help import Command
-from boolab.core.commands import runnable
+from boolab.core.commands import insert_program
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
     study = study_from(args)
     if out is not None:
         _write_table(study, out)
-    print(as_json(study) if args.json else runnable(text(study, full=args.full)))
+    print(as_json(study) if args.json else insert_program(text(study, full=args.full)))
     if out is not None:
         print(f"boolab: wrote {out}", file=sys.stderr)
     return 0

@@ -175,7 +175,7 @@ def _read_field(name: str, read: _Read, value: object) -> JSON:
 
 @cache
 def _hints(kind: type) -> dict[str, _Read]:
-    return {name: _any_size if name == "seed" else _reader(hint) for name, hint in get_type_hints(kind).items()}
+    return {name: _read_seed if name == "seed" else _reader(hint) for name, hint in get_type_hints(kind).items()}
 
 
 @cache
@@ -190,7 +190,7 @@ def _reader(hint: _Hint) -> _Read:
     if origin is Literal:
         return _check(lambda value: value in args, f"one of {', '.join(map(str, args))}")
     if origin is tuple:
-        return _tuple(_reader(args[0]))
+        return _tuple_reader(_reader(args[0]))
     if isinstance(origin, type) and issubclass(origin, Mapping):
         return _mapping(_reader(args[1]))
     if isinstance(hint, type) and issubclass(hint, tuple):
@@ -209,7 +209,7 @@ def _is_whole(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _any_size(value: object) -> object:
+def _read_seed(value: object) -> object:
     """A seed, which is no figure: nothing is reckoned with it, and it may have any number of digits."""
     return _check(lambda seed: seed is None or _is_whole(seed), "a whole number")(value)
 
@@ -242,7 +242,7 @@ def _part(value: object) -> object:
     return _record(kind)(value)
 
 
-def _tuple(read: _Read) -> _Read:
+def _tuple_reader(read: _Read) -> _Read:
     def tuple_of(value: JSON) -> tuple[JSON, ...]:
         if not isinstance(value, list):
             raise _value_error(value, "a list")

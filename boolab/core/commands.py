@@ -10,7 +10,7 @@ from boolab.errors import program
 _COMMAND: Final = re.compile(r"(?m)(^[ ]*|type: |For another harness: )boolab (?=[a-z]+ )")
 
 
-def runnable(text: str) -> str:
+def insert_program(text: str) -> str:
     """A text in which lines that are commands of boolab, and those that are to be typed, run as they stand."""
     return with_program(text, program())
 

@@ -1,6 +1,6 @@
 """How a record ended: by itself or censored, whether that counts as a success, and whether it can be continued.
 
-The first two differ. `terminated`: would a looser limit have changed nothing? It decides between `unchanged` and
+The first two differ. `is_terminated`: would a looser limit have changed nothing? It decides between `unchanged` and
 `censored`. `proxy_success`: is an end without a label a success? An agent that ended by itself, but whose last calls
 were never executed, or whose last response was cut off, has terminated and has not succeeded.
 """
@@ -23,7 +23,7 @@ FINISHING: Final = frozenset(
 """Tools whose call ends the run: harnesses that have them often log no result (OpenHands logs none)."""
 
 
-def terminated(run: Run) -> bool:
+def is_terminated(run: Run) -> bool:
     """Whether the record ended by itself, so that it would have ended there under a looser limit too."""
     return not run.censored
 
@@ -38,7 +38,7 @@ def proxy_success(run: Run) -> bool:
     """
     if run.stop_reason == "synthesis":
         return True
-    return terminated(run) and bool(run.steps) and _is_complete(run.steps[-1])
+    return is_terminated(run) and bool(run.steps) and _is_complete(run.steps[-1])
 
 
 def turn_proxy_success(run: Run, steps: Sequence[Step]) -> bool:
@@ -55,7 +55,7 @@ def turn_proxy_success(run: Run, steps: Sequence[Step]) -> bool:
     return not last.response.tool_calls and _is_complete(last)
 
 
-def finished_unexecuted(run: Run) -> bool:
+def has_unexecuted_finish(run: Run) -> bool:
     """Whether the run reports that it finished, with calls in its last response that were never executed."""
     return run.stop_reason == "finished" and bool(run.steps) and _has_unexecuted_call(run.steps[-1])
 

@@ -98,7 +98,7 @@ def _watch_scheduler(executor: _ClientExecutor, pool: _UsersPool) -> Iterator[No
         ended.set()  # it is not waited for: it may wait for the scheduler
 
 
-def in_order(pool: Pool, function: Callable[..., T], tasks: Iterable[tuple[Any, ...]]) -> Iterator[T]:
+def map_in_order(pool: Pool, function: Callable[..., T], tasks: Iterable[tuple[Any, ...]]) -> Iterator[T]:
     """The results of a function for each tuple of arguments, in order. Tasks of workers that died are run again.
 
     Only a few tasks more than there are workers are submitted at once, so that neither all tasks nor all results have
@@ -179,7 +179,7 @@ class _ClientExecutor(FuturesExecutor):
             # A task is not a pure function: submitted twice with the same arguments, it has to run twice.
             task = self._client.submit(fn, *args, **kwargs, pure=False)
         except OSError as error:  # CommClosedError is one
-            raise self._lost(error) from error
+            raise self._scheduler_error(error) from error
         outcome.add_done_callback(lambda _: task.cancel() if outcome.cancelled() and self._is_connected() else None)
         task.add_done_callback(lambda _: self._fetch(task, outcome))
         return outcome
@@ -187,18 +187,18 @@ class _ClientExecutor(FuturesExecutor):
     def threads(self) -> int:
         """How many tasks the workers run at once."""
         if not self._is_connected():
-            raise self.lost or self._lost(None)
+            raise self.lost or self._scheduler_error(None)
         scheduler: Any = self._client.scheduler  # None once the connection is lost
         try:
             thread_counts = self._client.sync(scheduler.ncores, callback_timeout=SCHEDULER_TIMEOUT_S)
         except Exception as error:
-            raise self._lost(error) from error
+            raise self._scheduler_error(error) from error
         return sum(thread_counts.values())
 
     def _is_connected(self) -> bool:
         return self.lost is None and self._client.status == "running"
 
-    def _lost(self, error: BaseException | None) -> SchedulerLost:
+    def _scheduler_error(self, error: BaseException | None) -> SchedulerLost:
         address = getattr(self._client.scheduler, "address", "") or "the cluster"
         if isinstance(error, TimeoutError):
             reason = f"has not answered for {SCHEDULER_TIMEOUT_S:g} seconds"
@@ -222,7 +222,7 @@ class _ClientExecutor(FuturesExecutor):
 
     def _meaning(self, error: BaseException) -> BaseException:
         if not self._is_connected() or _is_closed(error):
-            return self.lost or self._lost(error)
+            return self.lost or self._scheduler_error(error)
         if isinstance(error, CancelledError):
             return WorkerDied("the task was cancelled: is the cluster still running?")
         return error

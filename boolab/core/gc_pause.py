@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def without_collection() -> Iterator[None]:
+def pause_collection() -> Iterator[None]:
     """Without the collector of cycles: readers and ledgers make millions of tuples and no cycles."""
     if not gc.isenabled():
         yield

@@ -18,7 +18,7 @@ def lazy_names(package: str) -> tuple[Callable[[str], object], Callable[[], list
         if name == "__all__":
             return sorted(homes)
         if name not in homes:
-            raise AttributeError(_no_attribute(package, name) + _near(package, name, homes))
+            raise AttributeError(_no_attribute(package, name) + _name_hint(package, name, homes))
         module = import_module(homes[name])
         # A name may be that of a module, which is an attribute of its package only once something imports it.
         value = vars(module)[name] if name in vars(module) else import_module(f"{homes[name]}.{name}")
@@ -74,7 +74,7 @@ def _no_attribute(package: str, name: str) -> str:
     return f"module {package!r} has no attribute {name!r}"
 
 
-def _near(package: str, name: str, homes: Mapping[str, str]) -> str:
+def _name_hint(package: str, name: str, homes: Mapping[str, str]) -> str:
     """A hint: where the name is, or the name nearest to it."""
     from boolab.errors import near
 

@@ -17,14 +17,14 @@ from boolab.errors import SettingError, install
 _PACKAGE = "genai_prices"
 
 
-def installed() -> bool:
+def is_installed() -> bool:
     """Whether the package is installed; it is imported with the first price, because that is slow."""
     return find_spec(_PACKAGE) is not None
 
 
 def require() -> None:
     """Raise `SettingError` if the package is not installed."""
-    if not installed():
+    if not is_installed():
         msg = f"prices need the package genai-prices, which is not installed: {install('boolab[prices]')}"
         raise SettingError(msg)
 

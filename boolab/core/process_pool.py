@@ -19,7 +19,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, Final, NamedTuple, TypeVar
 
-from boolab.core.worker import dumped, get_frame, loaded, put_frame
+from boolab.core.worker import dump_value, get_frame, load_outcome, put_frame
 from boolab.errors import WorkerDied
 
 T = TypeVar("T")
@@ -51,7 +51,7 @@ class ProcessPool:
 
     def submit(self, function: Callable[..., T], *args: object) -> Future[T]:
         """Call a function in one of the processes; see `boolab.core.executors.Pool.submit`."""
-        task = _Task(dumped((function, args)), Future())
+        task = _Task(dump_value((function, args)), Future())
         with self._lock:
             if self._closed:
                 raise RuntimeError(_CLOSED)
@@ -130,7 +130,7 @@ def _run_task(process: subprocess.Popen[bytes], frame: bytes) -> tuple[bool, Any
         answer = get_frame(process.stdout)
     if answer is None:
         raise WorkerDied(f"worker process {process.pid} {_ending(process)} before its task was finished")
-    return loaded(answer)
+    return load_outcome(answer)
 
 
 def _ending(process: subprocess.Popen[bytes]) -> str:

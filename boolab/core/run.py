@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from boolab.core import displayable
 from boolab.core.messages import History, Input, Message, Sentinel, Text
-from boolab.core.text import count, flat, shorten
+from boolab.core.text import count, flatten, shorten
 from boolab.core.types import UNKNOWN_USAGE, Event, Response, Step, Stop, StopReason, Usage
 
 MIXED: Final = "mixed"
@@ -232,7 +232,7 @@ class Run(displayable.Displayable):
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the record alone: what it would continue with may hold models and functions."""
         values = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "continuation"}
-        return _unpickled, (values,)
+        return _unpickle, (values,)
 
     def __str__(self) -> str:
         """The whole run as text to read, folded: what `print(run)` shows."""
@@ -242,7 +242,7 @@ class Run(displayable.Displayable):
         """One short line; `print(run)` shows the whole run."""
         position = "" if self.stop.rule is None else f" {stop_place(self)}"
         return (
-            f"<Run {_short_id(self.run_id)} {flat(self.agent or 'no agent')}/{flat(self.policy)}: "
+            f"<Run {_short_id(self.run_id)} {flatten(self.agent or 'no agent')}/{flatten(self.policy)}: "
             f"{self.stop.reason}{position}, {count(self.n_steps, 'step')}, {count(self.n_tool_calls, 'call')}>"
         )
 
@@ -260,5 +260,5 @@ def _short_id(run_id: str) -> str:
     return run_id[:8] if _RANDOM_ID.fullmatch(run_id) else shorten(run_id, _ID_CHARS)
 
 
-def _unpickled(values: dict[str, Any]) -> Run:
+def _unpickle(values: dict[str, Any]) -> Run:
     return Run(**values)

@@ -17,7 +17,7 @@ from boolab.core.run import Run
 from boolab.core.types import ToolCall
 
 
-def each_with_subagents(runs: Iterable[Run]) -> Iterator[Run]:
+def iterate_with_subagents(runs: Iterable[Run]) -> Iterator[Run]:
     """The runs as they come, each followed by those of its subagents that have not come already."""
     followed: set[str] = set()
     seen_ids: set[str] = set()
@@ -49,7 +49,7 @@ def descendants(run: Run) -> Iterator[Run]:
         waiting += reversed(child.subagents)
 
 
-def rebuilt(run: Run, make: Callable[[Run], Run]) -> Run:
+def rebuild(run: Run, make: Callable[[Run], Run]) -> Run:
     """A run made anew with its subagents: `make` is called for a run before it is for its subagents."""
     if not run.subagents:
         return make(run)
@@ -200,14 +200,14 @@ def roots_in(runs: Sequence[Run]) -> list[int]:
 _Key = TypeVar("_Key", bound=Hashable)
 
 
-def in_agent_order(keys: Sequence[_Key], is_main: Sequence[bool]) -> list[_Key]:
+def order_agents(keys: Sequence[_Key], is_main: Sequence[bool]) -> list[_Key]:
     """The groups of runs, each once: main agents before subagents, then by the number of runs, then by name."""
     mains = {key for key, main in zip(keys, is_main, strict=True) if main}
     sizes = Counter(keys)
     return sorted(sizes, key=lambda key: (key not in mains, -sizes[key], str(key)))
 
 
-def in_labelled_groups(groups: Sequence[Hashable], roots: Sequence[int], labelled: Sequence[bool]) -> list[bool]:
+def flag_labelled_groups(groups: Sequence[Hashable], roots: Sequence[int], labelled: Sequence[bool]) -> list[bool]:
     """For each run whether successes of its group are labels: the root of one of its runs has one.
 
     A label of a root is that of its whole family, so that groups that share a family have labels together.

@@ -12,7 +12,7 @@ _CONTROLS = dict.fromkeys(
 )
 """What a text could do to a terminal: control characters, and marks that change the direction of what follows.
 
-A lone surrogate is none of them, but no terminal accepts it: see `printable`.
+A lone surrogate is none of them, but no terminal accepts it: see `replace_controls`.
 """
 
 
@@ -24,15 +24,15 @@ def clean(text: object) -> str:
     return " ".join("".join(c if c.isprintable() else " " if c.isspace() else "" for c in str(text)).split())
 
 
-def printable(text: str) -> str:
+def replace_controls(text: str) -> str:
     """A text that is safe for a terminal: without control characters other than tabs and line ends."""
     clean = text.replace("\r\n", "\n").translate(_CONTROLS)
     return clean if clean.isascii() else clean.encode("utf-8", "replace").decode()
 
 
-def flat(text: str) -> str:
+def flatten(text: str) -> str:
     """The first 2,000 characters of a text on one line, safe for a terminal. Control characters become visible."""
-    return " ".join(printable(" ".join(text[:_FLAT_CHARS].split())).split())
+    return " ".join(replace_controls(" ".join(text[:_FLAT_CHARS].split())).split())
 
 
 # --- Long text --------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
-from boolab.core.text import flat
+from boolab.core.text import flatten
 
 JSON: TypeAlias = Any
 """A JSON value, or what should be one: text of a log, a file or a provider, to be checked before it is used."""
@@ -151,7 +151,7 @@ class Response(NamedTuple):
 
     def __repr__(self) -> str:
         """One short line, however long the text is."""
-        names = [flat(call.name) for call in self.tool_calls]
+        names = [flatten(call.name) for call in self.tool_calls]
         calls = f", calls {', '.join(names[:_SHOWN_CALLS])}" if names else ""
         rest_text = f" and {len(names) - _SHOWN_CALLS} more" if names[_SHOWN_CALLS:] else ""
         clipped_text = "…" if self.text[_SHOWN_CHARS:] else ""

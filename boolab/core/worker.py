@@ -49,16 +49,16 @@ def _listen(requests: IO[bytes], tasks: Tasks) -> None:
 def _outcome(frame: bytes) -> bytes:
     try:
         function, args = pickle.loads(frame)  # noqa: S301 - from the driver
-        return dumped((True, function(*args)))
+        return dump_value((True, function(*args)))
     except BaseException as error:  # noqa: BLE001 - the driver raises it again
         error.add_note(f"In worker process {os.getpid()}:\n{traceback.format_exc()}")
         try:
-            return dumped((False, error))
+            return dump_value((False, error))
         except Exception:  # noqa: BLE001 - pickling runs code of the exception
-            return dumped((False, BoolabError(f"in a worker process: {describe(error)}")))
+            return dump_value((False, BoolabError(f"in a worker process: {describe(error)}")))
 
 
-def dumped(value: object) -> bytes:
+def dump_value(value: object) -> bytes:
     """A value as bytes, with the definitions of functions and classes from `__main__`."""
     data: bytes = cloudpickle.dumps(value)
     return data
@@ -81,7 +81,7 @@ def get_frame(pipe: IO[bytes]) -> bytes | None:
     return frame if len(frame) == size else None
 
 
-def loaded(frame: bytes) -> tuple[bool, Any]:
+def load_outcome(frame: bytes) -> tuple[bool, Any]:
     """The outcome of a task: whether it returned, and what it returned or raised."""
     outcome: tuple[bool, Any] = pickle.loads(frame)  # noqa: S301 - from a worker of our own
     return outcome

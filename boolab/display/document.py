@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple, TypeAlias
 
-from boolab.core.text import NAME_CHARS, clean, count, printable
-from boolab.display.text import WIDTH, aligned, columns_of, wrapped
+from boolab.core.text import NAME_CHARS, clean, count, replace_controls
+from boolab.display.text import WIDTH, align_columns, columns_of, wrap_text
 
 
 class Facts(NamedTuple):
@@ -88,9 +88,9 @@ class Table:
         while n_columns < len(widths) and (self.wide or not n_columns or width + widths[n_columns] <= room):
             width += widths[n_columns] + 2
             n_columns += 1
-        yield from aligned([row[:n_columns] for row in rows], left=self.left or ())
+        yield from align_columns([row[:n_columns] for row in rows], left=self.left or ())
         if n_columns < len(widths):
-            yield from ("", wrapped(f"Further columns: {', '.join(rows[0][n_columns:])}."))
+            yield from ("", wrap_text(f"Further columns: {', '.join(rows[0][n_columns:])}."))
 
 
 Paragraph: TypeAlias = str | Facts | Code | Strip | Table
@@ -114,45 +114,45 @@ class Document:
     def text(self) -> str:
         """As plain text, wrapped to the terminal."""
         parts = [
-            "\n".join(map(wrapped, (self.title, *self.subtitles))).strip(),
+            "\n".join(map(wrap_text, (self.title, *self.subtitles))).strip(),
             *map(_text_of, self.lead),
             _text_of(self.table) if self.table else "",
             *map(_text_of, self.paragraphs),
-            "\n".join(wrapped(note, first="- ") for note in self.notes),
-            wrapped(self.footer),
+            "\n".join(wrap_text(note, first="- ") for note in self.notes),
+            wrap_text(self.footer),
         ]
         return "\n\n".join(filter(None, parts))
 
     def html(self) -> str:
         """As a fragment of HTML: no script, nothing from elsewhere, in the notebook's own colours."""
-        from boolab.display.html import rendered
+        from boolab.display.html import render_template
 
-        return rendered("document.html", document=self)
+        return render_template("document.html", document=self)
 
     def json(self) -> dict[str, Any]:
         """As what JSON can hold; parts that are empty are left out."""
-        return {f.name: _plain(value) for f in fields(self) if (value := getattr(self, f.name))}
+        return {f.name: _as_plain(value) for f in fields(self) if (value := getattr(self, f.name))}
 
 
-def _plain(value: object) -> object:
+def _as_plain(value: object) -> object:
     """A part as dicts, lists and texts."""
     if isinstance(value, Table):
-        return {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
+        return {f.name: _as_plain(getattr(value, f.name)) for f in fields(value)}
     if isinstance(value, Facts | Code | Strip | Mark | Status | Heading):
-        return {name: _plain(item) for name, item in value._asdict().items()}
-    return [_plain(item) for item in value] if isinstance(value, Sequence) and not isinstance(value, str) else value
+        return {name: _as_plain(item) for name, item in value._asdict().items()}
+    return [_as_plain(item) for item in value] if isinstance(value, Sequence) and not isinstance(value, str) else value
 
 
 def _text_of(part: Paragraph) -> str:
     match part:
         case Facts(facts):
-            return wrapped(" · ".join(filter(None, facts)))
+            return wrap_text(" · ".join(filter(None, facts)))
         case Code(code, caption, path):
             head = f"{path}: {caption}" if path else caption
-            return "\n".join([wrapped(head), *(f"  {line}" for line in printable(code).splitlines())])
+            return "\n".join([wrap_text(head), *(f"  {line}" for line in replace_controls(code).splitlines())])
         case Strip(label, marks):
-            return wrapped(f"{label}: {count(len(marks), 'mark')}")
+            return wrap_text(f"{label}: {count(len(marks), 'mark')}")
         case Table(note=note):
-            return "\n\n".join(filter(None, ["\n".join(part.lines()), wrapped(note)]))
+            return "\n\n".join(filter(None, ["\n".join(part.lines()), wrap_text(note)]))
         case _:
-            return wrapped(part)
+            return wrap_text(part)

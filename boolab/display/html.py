@@ -34,12 +34,12 @@ def environment(package: str, finalize: Callable[[object], object] = text_of) ->
     return templates
 
 
-def rendered(template: str, **data: object) -> str:
+def render_template(template: str, **data: object) -> str:
     """A template of this package, filled in."""
-    return environment("boolab.display", _escaped).get_template(template).render(data)
+    return environment("boolab.display", _escape).get_template(template).render(data)
 
 
-def _escaped(value: object) -> Markup:
+def _escape(value: object) -> Markup:
     """Quotes are named, as in all of boolab's fragments; markupsafe numbers them."""
     return value if isinstance(value, Markup) else Markup(html.escape(clean(value)))  # noqa: S704 - escaped here
 

@@ -19,7 +19,7 @@ def count_span(low: int, high: int, noun: str, plural: str = "") -> str:
     return count(low, noun, plural) if low == high else f"{span(low, high)} {plural or f'{noun}s'}"
 
 
-def all_of(n: int, noun: str) -> str:
+def format_all(n: int, noun: str) -> str:
     """The beginning of a title about all of them."""
     return {1: f"The one {noun}", 2: f"Both {noun}s"}.get(n, f"All {n:,} {noun}s")
 
@@ -62,7 +62,7 @@ def percents(shares: Sequence[float | None]) -> list[str]:
     return [text if share is None or "<" in text else f"{share:.1%}" for share, text in zip(shares, texts, strict=True)]
 
 
-def rounded_down(share: float) -> str:
+def floor_percent(share: float) -> str:
     """A share that is kept, in percent with a decimal, never more than it is."""
     tenths = int(share * 1000 + 1e-9)
     return f"{tenths / 10:.1f}%" if tenths < 1000 else "100%"  # noqa: PLR2004 - all of it
@@ -105,7 +105,7 @@ def size(n: float) -> str:
     return f"{n:.1f} GB"
 
 
-def runs_in_words(n_runs: int, n_turns: int | None = None, n_subagents: int = 0) -> str:
+def format_runs(n_runs: int, n_turns: int | None = None, n_subagents: int = 0) -> str:
     """How many runs there are, with their turns where these are counted, and how many are of subagents."""
     turns = "" if n_turns is None else f" ({count(n_turns, 'turn')})"
     return f"{count(n_runs, 'run')}{turns}" + (f", {n_subagents:,} of them of subagents" if n_subagents else "")

@@ -22,7 +22,7 @@ _LONG_WORD = re.compile(r"\S{501,}")
 _MIN_WIDTH = 40
 
 
-def capital(text: str) -> str:
+def capitalize(text: str) -> str:
     """A text as the beginning of a sentence."""
     return text[:1].upper() + text[1:]
 
@@ -41,17 +41,17 @@ def shorten_apart(names: Iterable[str], length: int = NAME_CHARS) -> dict[str, s
     """Each name in one line; long ones that would look the same are shown from where they begin to differ."""
     lines = {name: clean(name) for name in names}
     text_by_line: dict[str, str] = {}
-    groups = [_by_text({line: shorten(line, length) for line in lines.values()})]
+    groups = [_group_by_text({line: shorten(line, length) for line in lines.values()})]
     while groups:
         for text, names_of_text in groups.pop().items():
             if len(names_of_text) == 1:
                 text_by_line[names_of_text[0]] = text
             else:
-                groups.append(_by_text(_from_difference(names_of_text, length)))
+                groups.append(_group_by_text(_shorten_alike(names_of_text, length)))
     return {name: text_by_line[line] for name, line in lines.items()}
 
 
-def _by_text(texts: Mapping[str, str]) -> dict[str, list[str]]:
+def _group_by_text(texts: Mapping[str, str]) -> dict[str, list[str]]:
     """The lines that each text is shown for."""
     lines_by_text: dict[str, list[str]] = {}
     for line, text in texts.items():
@@ -59,7 +59,7 @@ def _by_text(texts: Mapping[str, str]) -> dict[str, list[str]]:
     return lines_by_text
 
 
-def _from_difference(lines: Sequence[str], length: int) -> dict[str, str]:
+def _shorten_alike(lines: Sequence[str], length: int) -> dict[str, str]:
     """Lines that begin alike, by their beginning and the word in which they begin to differ."""
     head = lines[0][: length // 4]
     differ = start = sum(1 for _ in takewhile(lambda chars: len(set(chars)) == 1, zip(*lines, strict=False)))
@@ -76,7 +76,7 @@ def line_width() -> int:
     return max(_MIN_WIDTH, min(columns - 1, MAX_WIDTH))
 
 
-def wrapped(text: str, width: int | None = None, first: str = "", rest: str | None = None) -> str:
+def wrap_text(text: str, width: int | None = None, first: str = "", rest: str | None = None) -> str:
     """A paragraph in lines of at most so many characters, without control characters. No path is broken."""
     rest = " " * len(first) if rest is None else rest
     width = line_width() if width is None else width
@@ -88,7 +88,7 @@ def wrapped(text: str, width: int | None = None, first: str = "", rest: str | No
     return "\n".join(lines)
 
 
-def wrapped_if_long(text: str) -> str:
+def wrap_if_long(text: str) -> str:
     """A message in one line; a long one in lines. No word is broken, such as a path."""
     if len(text) <= MAX_MESSAGE:
         return text
@@ -105,7 +105,7 @@ def columns_of(text: str) -> int:
     )
 
 
-def aligned(
+def align_columns(
     rows: Iterable[Sequence[str]], *, left: Container[int] = (0,), widths: Sequence[int] | None = None
 ) -> list[str]:
     """The rows of a table as lines, two spaces between columns; those that are not `left` are aligned to the right."""

@@ -13,7 +13,7 @@ from typing import Any, Final
 from boolab.core.messages import Message
 from boolab.core.redacted import chars_of
 from boolab.core.run import Run, stop_place
-from boolab.core.text import clip, count, flat, printable
+from boolab.core.text import clip, count, flatten, replace_controls
 from boolab.core.types import Event, Response, Step, ToolResult, Usage
 from boolab.display.numbers import duration
 
@@ -40,7 +40,7 @@ def text_of(value: object) -> str:
 @text_of.register
 def transcript(run: Run) -> str:
     """The whole run, folded."""
-    return "\n".join(_single(line).rstrip() for line in _run(run))
+    return "\n".join(_join_lines(line).rstrip() for line in _run(run))
 
 
 def _run(run: Run) -> Iterator[str]:
@@ -89,22 +89,22 @@ def _header(run: Run) -> Iterator[str]:
         ("started", run.started_at and f"{run.started_at:%Y-%m-%d %H:%M:%S %Z}"),
     ]
     line = ""
-    for fact in (flat(f"{name} {value}") for name, value in facts if value not in (None, "")):
+    for fact in (flatten(f"{name} {value}") for name, value in facts if value not in (None, "")):
         if line and len(line) + len(fact) + 3 > WIDTH:
             yield clip(line, WIDTH)
             line = ""
         line += f"   {fact}" if line else fact
     yield clip(line, WIDTH)
-    if run.task and run.task not in (flat(message.text) for message in run.prompt):
-        yield from folded(flat(f"task {run.task}"), 2, "")
-    limits = [limit_in_words(name, value) for name, value in run.limits.items()]
+    if run.task and run.task not in (flatten(message.text) for message in run.prompt):
+        yield from fold_lines(flatten(f"task {run.task}"), 2, "")
+    limits = [format_limit(name, value) for name, value in run.limits.items()]
     settings = [f"{name}={value}" for name, value in run.settings.items()]
     for name, values in (("limits", limits), ("settings", settings)):
         if values:
-            yield from folded(flat(f"{name} {', '.join(values)}"), 2, "")
+            yield from fold_lines(flatten(f"{name} {', '.join(values)}"), 2, "")
 
 
-def limit_in_words(name: str, value: int) -> str:
+def format_limit(name: str, value: int) -> str:
     """A limit in common units."""
     if name == "cost":
         return f"cost ${value / 1_000_000:,.2f}"
@@ -133,7 +133,7 @@ def _message(message: Message, above: str | None, kind_by_text: Mapping[str, str
     mark = "  user │ " if message.role == "user" else f"{message.role:>6} │ "
     kind = kind_by_text.get(message.text, "input")
     text = message.text if kind == "input" else f"[{kind}] {message.text}"
-    yield from folded(text, _PROMPT, mark, f"{'│':>{len(mark) - 1}} ")
+    yield from fold_lines(text, _PROMPT, mark, f"{'│':>{len(mark) - 1}} ")
 
 
 def _step(step: Step) -> Iterator[str]:
@@ -142,14 +142,14 @@ def _step(step: Step) -> Iterator[str]:
     took_text = "" if step.duration_ms is None else f", took {duration(step.duration_ms)}"
     yield f"{step.index:>3}.{start}{took_text}{', ' if start else '  '}{usage(response.usage)}{_finish(response)}"
     if response.reasoning:
-        yield from folded(response.reasoning, _THOUGHTS, "     ~ ")
+        yield from fold_lines(response.reasoning, _THOUGHTS, "     ~ ")
     if response.text:
-        yield from folded(response.text, _LINES, "     ")
+        yield from fold_lines(response.text, _LINES, "     ")
     for call, result in zip(response.tool_calls, step.results, strict=False):
-        yield clip(f"     -> {flat(call.name)} {flat(call.arguments)}", WIDTH)
-        yield clip(f"     <- {result_in_words(result)}", WIDTH)
+        yield clip(f"     -> {flatten(call.name)} {flatten(call.arguments)}", WIDTH)
+        yield clip(f"     <- {format_result(result)}", WIDTH)
     if step.error:
-        yield clip(f"     !! {flat(step.error)}", WIDTH)
+        yield clip(f"     !! {flatten(step.error)}", WIDTH)
 
 
 def _finish(response: Response) -> str:
@@ -157,18 +157,18 @@ def _finish(response: Response) -> str:
     if response.finish_reason in (None, expected):
         return ""
     native = response.native_finish_reason
-    native_text = f" ({flat(native)})" if native not in (None, response.finish_reason) else ""
+    native_text = f" ({flatten(native)})" if native not in (None, response.finish_reason) else ""
     return f", ended by {response.finish_reason}{native_text}"
 
 
-def result_in_words(result: ToolResult | None) -> str:
+def format_result(result: ToolResult | None) -> str:
     """The result of a call on one line: whether it failed, how long it took, and the start of its text."""
     if result is None:
         return "dropped, never executed"
     status = {True: "error", False: "ok", None: "?"}[result.is_error]
     parse_note = ", arguments were no JSON" if result.parse_error else ""
     took_text = "" if result.duration_ms is None else f" in {duration(result.duration_ms)}"
-    content = flat(result.content)
+    content = flatten(result.content)
     return (
         f"{status}{parse_note} {count(chars_of(result.content), 'char')}{took_text}{': ' + content if content else ''}"
     )
@@ -184,7 +184,7 @@ def happenings(events: Iterable[Event], width: int = WIDTH) -> Iterator[str]:
             yield clip(f"     ** {_retry(event.payload)}", width)
             continue
         facts = ", ".join(_fact(name, value) for name, value in event.payload.items() if name not in _HIDDEN_FACTS)
-        yield clip(f"     ** {event.kind}{': ' if facts else ''}{flat(facts)}", width)
+        yield clip(f"     ** {event.kind}{': ' if facts else ''}{flatten(facts)}", width)
 
 
 def _subagent(facts: Mapping[str, Any], width: int) -> Iterator[str]:
@@ -192,7 +192,7 @@ def _subagent(facts: Mapping[str, Any], width: int) -> Iterator[str]:
     if facts["reason"] is not None:
         counts = f"{count(facts['steps'], 'step')}, {count(facts['calls'], 'call')}"
         yield clip(
-            f"     => subagent {flat(facts['agent'])}: {facts['reason']}, {counts}, run {facts['run_id']}", width
+            f"     => subagent {flatten(facts['agent'])}: {facts['reason']}, {counts}, run {facts['run_id']}", width
         )
 
 
@@ -200,7 +200,7 @@ def _retry(facts: Mapping[str, Any]) -> str:
     """A failed attempt, and what followed. Events of logs may lack any of the facts."""
     wait = facts.get("wait_ms")
     wait_text = f", again after {duration(wait)}" if isinstance(wait, int) else ""
-    return flat(f"attempt {facts.get('attempt', '?')} failed{wait_text}: {facts.get('what', '?')}")
+    return flatten(f"attempt {facts.get('attempt', '?')} failed{wait_text}: {facts.get('what', '?')}")
 
 
 def _fact(name: str, value: object) -> str:
@@ -214,12 +214,12 @@ def ending(run: Run, width: int = WIDTH) -> Iterator[str]:
         fault = f" ({run.wrap_up.fault})" if run.wrap_up.fault else ""
         yield f"     wrap-up, {usage_text if run.wrap_up.asked else 'not asked'}{fault}"
         if run.sentinel is None or run.wrap_up.text != run.sentinel.text:
-            yield from folded(run.wrap_up.text, _LINES, "     ", width=width)
+            yield from fold_lines(run.wrap_up.text, _LINES, "     ", width=width)
     if run.synthesis is not None:
         yield "     synthesis"
-        yield from folded(run.synthesis, _LINES, "     ", width=width)
+        yield from fold_lines(run.synthesis, _LINES, "     ", width=width)
     if run.sentinel is not None:
-        yield from folded(run.sentinel.text, 2, f"     [{run.sentinel.kind}] ", "     ", width=width)
+        yield from fold_lines(run.sentinel.text, 2, f"     [{run.sentinel.kind}] ", "     ", width=width)
     stop = run.stop
     rule = f" by {stop.rule}" if stop.rule else ""
     value = f", {stop.value:,} of {stop.threshold:,}" if None not in (stop.value, stop.threshold) else ""
@@ -238,7 +238,7 @@ def ending(run: Run, width: int = WIDTH) -> Iterator[str]:
     ]
     yield "   " + "   ".join(part for part in counts if part)
     if run.error:
-        yield from folded(run.error, 3, "   !! ", width=width)
+        yield from fold_lines(run.error, 3, "   !! ", width=width)
 
 
 def _total(run: Run) -> str:
@@ -306,12 +306,12 @@ def _face(step: Step) -> object:
     return calls, tuple(result and (result.is_error, result.content) for result in step.results)
 
 
-def _single(line: str) -> str:
+def _join_lines(line: str) -> str:
     """A line that is one, whatever stands in the names, rules and reasons that came with a log."""
-    return printable(line).replace("\n", " ")
+    return replace_controls(line).replace("\n", " ")
 
 
-def folded(text: str, max_lines: int, first: str, rest: str | None = None, width: int = WIDTH) -> Iterator[str]:
+def fold_lines(text: str, max_lines: int, first: str, rest: str | None = None, width: int = WIDTH) -> Iterator[str]:
     """The first lines of a text, and how many more there are."""
     rest = " " * len(first) if rest is None else rest
     room = max(width - max(len(first), len(rest)), 1)
@@ -319,7 +319,7 @@ def folded(text: str, max_lines: int, first: str, rest: str | None = None, width
         part
         for line in text[: 40 * WIDTH].splitlines()
         if line.strip()
-        for part in textwrap.wrap(printable(line), room, tabsize=4)
+        for part in textwrap.wrap(replace_controls(line), room, tabsize=4)
     ]
     n_hidden = sum(1 for line in text[40 * WIDTH :].splitlines() if line.strip())
     # The note of one more line would take the place of that line.

@@ -23,7 +23,7 @@ def set_of(runs: object) -> str:
     return str(names.pop() or "") if len(names) == 1 else ""
 
 
-def of_set(frame: pd.DataFrame, runs: object) -> pd.DataFrame:
+def attach_set(frame: pd.DataFrame, runs: object) -> pd.DataFrame:
     """The frame, which is made of these runs; it has the name of their data set, if there is one, in `attrs`."""
     name = set_of(runs)
     if name:

@@ -49,14 +49,14 @@ def is_missing(value: object) -> bool:
     )
 
 
-def well_formed(text: str) -> str:
+def replace_surrogates(text: str) -> str:
     """The text with `?` for each half of a surrogate pair, which neither Arrow nor a column's name can hold."""
     return text.encode("utf-8", "replace").decode()
 
 
 def well_formed_cell(value: object) -> object:
     """The same of a cell, which may be no text: then it stays as it is."""
-    return well_formed(value) if isinstance(value, str) else value
+    return replace_surrogates(value) if isinstance(value, str) else value
 
 
 def axis_dtype(name: str) -> str:

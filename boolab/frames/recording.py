@@ -15,7 +15,7 @@ from boolab.core.run import Run
 from boolab.core.run_tree import starts_of, tool_calls
 from boolab.core.types import Identities, Step, ToolCall, ToolResult
 from boolab.errors import SettingError
-from boolab.frames.dtypes import FLAG, FLOAT, INT, TEXT, Column, cells, well_formed
+from boolab.frames.dtypes import FLAG, FLOAT, INT, TEXT, Column, cells, replace_surrogates
 from boolab.frames.runs import Runs, as_runs, with_equal_arguments
 from boolab.frames.tables import dollars, setting_columns
 from boolab.limits.call_identity import check_tools, exempting
@@ -148,7 +148,7 @@ def recording_table(run_list: Sequence[Run], identity: Identities, settings: Seq
         "call_errors": [
             tuple(-1 if r.is_error is None else int(r.is_error) for _, r in answered) for answered in pairs
         ],
-        CALL_TOOLS: [tuple(well_formed(call.name) for call, _ in answered) for answered in pairs],
+        CALL_TOOLS: [tuple(replace_surrogates(call.name) for call, _ in answered) for answered in pairs],
         SUBAGENTS: [run_ids for run in run_list for run_ids in _subagents_by_step(run)],
         UNPLACED: [run_ids for run in run_list for run_ids in _subagents_without_step(run)],
     }
@@ -186,13 +186,13 @@ def _subagents_by_step(run: Run) -> list[tuple[str, ...] | None]:
     rows: list[tuple[str, ...]] = [()] * (len(run.steps) or 1)
     for step, run_id, _ in starts_of(run):
         if step is not None:
-            rows[step - 1] = (*rows[step - 1], well_formed(run_id or ""))
+            rows[step - 1] = (*rows[step - 1], replace_surrogates(run_id or ""))
     return [run_ids or None for run_ids in rows]
 
 
 def _subagents_without_step(run: Run) -> list[tuple[str, ...] | None]:
     """The subagents that a run has started at a step that is not on record: in its first row."""
-    run_ids = tuple(well_formed(run_id or "") for step, run_id, _ in starts_of(run) if step is None)
+    run_ids = tuple(replace_surrogates(run_id or "") for step, run_id, _ in starts_of(run) if step is None)
     return [run_ids or None, *[None] * (len(run.steps) - 1)]
 
 

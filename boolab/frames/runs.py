@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final, TypeAlias, cast
 
 from boolab.core.run import Run
-from boolab.core.run_tree import descendants, each_with_subagents, tool_calls
+from boolab.core.run_tree import descendants, iterate_with_subagents, tool_calls
 from boolab.core.text import count, first_of
 from boolab.core.types import REDACTED, Step
 from boolab.errors import SettingError, forgot_await
@@ -26,7 +26,7 @@ atlas."""
 
 def as_runs(runs: Runs) -> list[Run]:
     """A list of runs, from one run, from any number of them, or from where they are."""
-    return list(each_run(runs))
+    return list(iterate_runs(runs))
 
 
 _FIELDS_THAT_DIFFER: Final = frozenset({"success", "scores", "subagents", "log_id", "path", "continuation"})
@@ -86,7 +86,7 @@ def with_subagents(runs: Runs) -> list[Run]:
     """
     run_list = as_runs(runs)
     descendant_ids = {child.run_id for run in run_list for child in descendants(run)}
-    return list(each_with_subagents(run for run in run_list if run.run_id not in descendant_ids))
+    return list(iterate_with_subagents(run for run in run_list if run.run_id not in descendant_ids))
 
 
 def one_run(runs: Runs, caller: str, call: str = "bl.{}(bl.load_runs(path)[0])") -> Run:
@@ -129,7 +129,7 @@ def _no_run(value: object) -> TypeError:
     return TypeError(f"expected a Run or runs, not {type(value).__name__}{hint}")
 
 
-def each_run(runs: Runs) -> Iterable[Run]:
+def iterate_runs(runs: Runs) -> Iterable[Run]:
     """The runs one after the other, whatever they come from: those of a store need not fit into memory."""
     if isinstance(runs, Run):
         return (runs,)
@@ -176,7 +176,7 @@ def _runs_at(path: str | Path) -> Iterable[Run]:
     return boolab.load_runs(path)
 
 
-def by_columns(names: str | Sequence[str] | None) -> list[str]:
+def list_columns(names: str | Sequence[str] | None) -> list[str]:
     """The columns that keep groups apart, each once, from one name, several or None."""
     return [] if names is None else [names] if isinstance(names, str) else list(dict.fromkeys(names))
 
@@ -195,12 +195,12 @@ def known_sum(values: Iterable[int | None]) -> int | None:
     return None if None in amounts else sum(amounts)  # type: ignore[arg-type] # all are known
 
 
-def used_by(run: Run, *amounts: str) -> int | None:
+def sum_usage(run: Run, *amounts: str) -> int | None:
     """The sum of these fields of `Usage` over all requests of a run, wrap-ups and compactions included."""
     return known_sum(_amounts(run, amounts))
 
 
-def used_at_least(run: Run, *amounts: str) -> int | None:
+def sum_known_usage(run: Run, *amounts: str) -> int | None:
     """The sum over the requests whose fields are known; None if those of no request are."""
     amounts_of_usages = _amounts(run, amounts)
     known_amounts = [amount for amount in amounts_of_usages if amount is not None]
@@ -236,7 +236,7 @@ def micro_cost(run: Run, steps: int | None = None) -> int | None:
     if steps is not None:
         costs = [step.response.usage.cost for step in run.steps[:steps]]
         return None if None in costs else sum(cast("list[int]", costs))
-    costs = [used_by(family_run, "cost") for family_run in (run, *descendants(run))]
+    costs = [sum_usage(family_run, "cost") for family_run in (run, *descendants(run))]
     return None if None in costs else sum(cast("list[int]", costs))
 
 

@@ -19,16 +19,26 @@ from boolab.core.redacted import chars_of
 from boolab.core.run import Run
 from boolab.core.run_tree import parent_steps, tool_calls
 from boolab.core.types import MICRO, REDACTED, Step, ToolCall, ToolResult
-from boolab.frames.dtypes import FLAG, FLOAT, INT, TEXT, TIME, Column, frame_of_columns, setting_dtype, well_formed
+from boolab.frames.dtypes import (
+    FLAG,
+    FLOAT,
+    INT,
+    TEXT,
+    TIME,
+    Column,
+    frame_of_columns,
+    replace_surrogates,
+    setting_dtype,
+)
 from boolab.frames.runs import (
     Runs,
     as_runs,
-    each_run,
     handles_unknown_arguments,
+    iterate_runs,
     known_sum,
+    sum_known_usage,
+    sum_usage,
     turns_of,
-    used_at_least,
-    used_by,
     with_equal_arguments,
 )
 from boolab.limits.call_identity import arguments_hash
@@ -87,7 +97,7 @@ def setting_columns(runs: Iterable[Run], reserved: Container[str]) -> list[Colum
     for run in runs:
         for name, value in run.settings.items():
             values.setdefault(name, []).append(value)
-    name_by_column = {well_formed(name): name for name in values}
+    name_by_column = {replace_surrogates(name): name for name in values}
     free = [(column, name) for column, name in name_by_column.items() if column not in reserved]
     return [Column(column, setting_dtype(values[name]), _setting(name)) for column, name in free]
 
@@ -233,7 +243,7 @@ def finish_reasons_df(runs: Runs) -> pd.DataFrame:
         [['stop', 1, 1, 0, 1]]
     """
     rows: dict[tuple[str, str, str | None], _FinishRow] = {}
-    for run in each_run(runs):
+    for run in iterate_runs(runs):
         for step in run.steps:
             reason = finish_reason(step.response.finish_reason)
             row = rows.setdefault((run.model, run.source, reason), _FinishRow(run.model, run.source, reason))
@@ -354,7 +364,7 @@ def _branch(fact: str) -> Callable[[Run], Any]:
     return lambda run: next((event.payload[fact] for event in reversed(run.events) if event.kind == "branch"), None)
 
 
-def _resumed_from(run: Run) -> str | None:
+def _resumed_run_id(run: Run) -> str | None:
     """The id of the run that this one continues; None if it is no resumed run, or a branch of one."""
     began = next((event for event in reversed(run.events) if event.kind in ("branch", "resumed")), None)
     return None if began is None or began.kind == "branch" else began.payload.get("run_id")
@@ -369,15 +379,15 @@ def dollars(micro: int | None) -> float | None:
     return None if micro is None else micro / MICRO
 
 
-def _left(limit: str, counter: str) -> Callable[[_StepRow], int | None]:
-    def left(row: _StepRow) -> int | None:
+def _remaining(limit: str, counter: str) -> Callable[[_StepRow], int | None]:
+    def remaining(row: _StepRow) -> int | None:
         limit_value, so_far = row.run.limits.get(limit), row.counters[counter]
         return None if limit_value is None or so_far is None else limit_value - so_far
 
-    return left
+    return remaining
 
 
-def _without_commas(name: str) -> str:
+def _replace_commas(name: str) -> str:
     """A rule's name as one of a list that commas separate."""
     return " ".join(name.replace(",", " ").split())
 
@@ -400,7 +410,7 @@ RUN_COLUMNS = [
     Column("parent_step", INT, lambda _: None),  # its parent has it: see runs_df
     Column("branched_from", TEXT, _branch("run_id")),
     Column("branched_at", INT, _branch("step")),
-    Column("resumed_from", TEXT, _resumed_from),
+    Column("resumed_from", TEXT, _resumed_run_id),
     Column("seed", INT, lambda run: run.seed),
     Column("started_at", TIME, lambda run: run.started_at),
     Column("n_turns", INT, lambda run: len(list(turns_of(run)))),
@@ -417,9 +427,9 @@ RUN_COLUMNS = [
     Column("overshoot", INT, lambda run: run.stop.overshoot),
     Column("summary_calls", INT, lambda run: len(run.outside)),
     Column("summary_tokens", INT, _summary_tokens),
-    Column("input_tokens", INT, lambda run: used_by(run, "input_tokens")),
-    Column("output_tokens", INT, lambda run: used_by(run, "output_tokens")),
-    Column("cost_usd", FLOAT, lambda run: dollars(used_by(run, "cost"))),
+    Column("input_tokens", INT, lambda run: sum_usage(run, "input_tokens")),
+    Column("output_tokens", INT, lambda run: sum_usage(run, "output_tokens")),
+    Column("cost_usd", FLOAT, lambda run: dollars(sum_usage(run, "cost"))),
     Column("duration_ms", INT, lambda run: run.duration_ms),
     Column("success", FLAG, lambda run: run.success),
     Column("censored", FLAG, lambda run: run.censored),
@@ -427,9 +437,9 @@ RUN_COLUMNS = [
     # Sums of what is on record: the least where a sum is NA, because a part of it is not known.
     Column("n_errors_at_least", INT, lambda run: _errors_at_least(run.steps)),
     Column("n_results_unknown", INT, lambda run: sum(verdict is None for verdict in _verdicts(run.steps))),
-    Column("input_tokens_at_least", INT, lambda run: used_at_least(run, "input_tokens")),
-    Column("output_tokens_at_least", INT, lambda run: used_at_least(run, "output_tokens")),
-    Column("cost_usd_at_least", FLOAT, lambda run: dollars(used_at_least(run, "cost"))),
+    Column("input_tokens_at_least", INT, lambda run: sum_known_usage(run, "input_tokens")),
+    Column("output_tokens_at_least", INT, lambda run: sum_known_usage(run, "output_tokens")),
+    Column("cost_usd_at_least", FLOAT, lambda run: dollars(sum_known_usage(run, "cost"))),
 ]
 _RUN_NAMES = {column.name for column in RUN_COLUMNS}
 
@@ -450,12 +460,12 @@ STEP_COLUMNS = [
     Column("cost_usd", FLOAT, lambda row: dollars(row.step.response.usage.cost)),
     Column("text_chars", INT, lambda row: chars_of(row.step.response.text)),
     Column("tool_calls_so_far", INT, lambda row: row.counters["tool_calls"]),
-    Column("steps_left", INT, _left("steps", "steps")),
-    Column("budget_left", INT, _left("tool_calls", "tool_calls")),
+    Column("steps_left", INT, _remaining("steps", "steps")),
+    Column("budget_left", INT, _remaining("tool_calls", "tool_calls")),
     Column("repeat_streak", INT, lambda row: row.repeat_streak),
     Column("cycle_period", INT, lambda row: row.cycle_period),
     Column("error_streak", INT, lambda row: row.counters["error_streak"]),
-    Column("shadow_stops", TEXT, lambda row: ",".join(map(_without_commas, row.step.shadow_stops))),
+    Column("shadow_stops", TEXT, lambda row: ",".join(map(_replace_commas, row.step.shadow_stops))),
 ]
 
 CALL_COLUMNS = [

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import Final
 
-from boolab.display.text import wrapped
+from boolab.display.text import wrap_text
 from boolab.harnesses.exports.values import Change, Limits, Part, Sets, Target, agent_file
 from boolab.harnesses.harness import Harness
 from boolab.harnesses.setting import ALL_AGENTS, Setting, as_front_matter
@@ -30,7 +30,7 @@ def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple
     if limits.doom_loop is not None and not by_tool:
         changes.append(Change(("identity",), default))
         changes += [Change(("exempt",), exempt)] if exempt else []
-    lines = [*chain.from_iterable(wrapped(note, rest="  ").splitlines() for note in notes)]
+    lines = [*chain.from_iterable(wrap_text(note, rest="  ").splitlines() for note in notes)]
     part = Part(
         path=f"agents/{agent_file(limits)}.md",
         language="markdown",

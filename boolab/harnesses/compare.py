@@ -13,7 +13,7 @@ import pandas as pd
 from boolab.core.displayable import Displayable
 from boolab.core.text import clean, count
 from boolab.display.document import Document, Heading, Table
-from boolab.display.text import aligned
+from boolab.display.text import align_columns
 from boolab.harnesses.describe import HEAD, NOT_APPLICABLE, axes
 from boolab.harnesses.policy import Policy
 from boolab.harnesses.presets import get_policy
@@ -184,7 +184,7 @@ def _table(header: Sequence[str], rows: Iterable[Sequence[str]], widths: Sequenc
 
 def _wrapped(cells: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
     columns = [textwrap.wrap(cell, width) for cell, width in zip(cells, widths, strict=True)]
-    yield from aligned(zip_longest(*columns, fillvalue=""), left=range(len(widths)), widths=widths)
+    yield from align_columns(zip_longest(*columns, fillvalue=""), left=range(len(widths)), widths=widths)
 
 
 def _listed(row: AxisRow, names: Sequence[str]) -> Iterator[str]:

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from boolab.core.text import clean
 from boolab.core.types import Identities, Scope
-from boolab.display.numbers import percent, rounded_down, span
+from boolab.display.numbers import floor_percent, percent, span
 from boolab.harnesses.front_matter import yaml_text
 from boolab.harnesses.policy import Policy
 from boolab.harnesses.presets import get_policy, policies
@@ -183,7 +183,7 @@ def format_kept(counts: Mapping[str, int]) -> str:
     lower, upper, base = counts["lower"], counts["upper"], counts["of"]
     if not base:
         return "none of none"
-    shares = list(dict.fromkeys([rounded_down(lower / base), rounded_down(upper / base)]))
+    shares = list(dict.fromkeys([floor_percent(lower / base), floor_percent(upper / base)]))
     return f"{span(lower, upper)} of {base:,} ({' to '.join(shares)})"
 
 

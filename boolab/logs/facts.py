@@ -19,9 +19,9 @@ from typing import Any, Final
 from boolab.core.messages import StepStart
 from boolab.core.redacted import TIMED_OUT, RedactedArguments, beginning_of, chars_of, redacted_result, redacted_text
 from boolab.core.run import Run
-from boolab.core.run_tree import rebuilt
+from boolab.core.run_tree import rebuild
 from boolab.core.types import REDACTED, Event, Usage
-from boolab.frames.runs import Runs, each_run
+from boolab.frames.runs import Runs, iterate_runs
 from boolab.limits.call_identity import normalised
 from boolab.logs.fact_places import EVENT_FIELDS, EVENTS, FIELDS, SETTINGS, TASK_SOURCES, field_names, stays
 from boolab.logs.fingerprint import prints_of
@@ -39,8 +39,8 @@ def facts_of(runs: Runs) -> Iterator[Run]:
         Each run, and within it its subagents. One numbering serves all of them.
     """
     numbering = _Numbering()
-    for run in each_run(runs):
-        yield rebuilt(run, lambda node: _Facts(numbering).of_run(replace(node, subagents=())))
+    for run in iterate_runs(runs):
+        yield rebuild(run, lambda node: _Facts(numbering).of_run(replace(node, subagents=())))
 
 
 class _Numbering:

@@ -14,9 +14,9 @@ from datetime import timedelta
 from importlib.metadata import version
 from typing import Final, NamedTuple
 
-from boolab.core.prices import installed, list_price, require
+from boolab.core.prices import is_installed, list_price, require
 from boolab.core.run import Run
-from boolab.core.run_tree import rebuilt
+from boolab.core.run_tree import rebuild
 from boolab.core.text import count, first_of
 from boolab.core.types import Step, Usage
 from boolab.errors import install
@@ -70,7 +70,7 @@ def needs_prices(runs: Sequence[Run]) -> bool:
 def price_notes(runs: Sequence[Run]) -> tuple[str, ...]:
     """Where the costs of runs are from whose logs have none, as sentences for a report."""
     provider_runs = [run for run in runs if provider_of_source(run.source)]
-    if provider_runs and not installed():
+    if provider_runs and not is_installed():
         missing = f"Dollars need the list prices of the package genai-prices: {install('boolab[prices]')}."
         return (missing,) if needs_prices(provider_runs) else ()
     n_priced = sum(step.response.usage.cost is not None for run in provider_runs for step in run.steps)
@@ -92,7 +92,7 @@ def price_notes(runs: Sequence[Run]) -> tuple[str, ...]:
 def price_runs(runs: Sequence[Run]) -> Prices:
     """The same as `priced`, with counts; without the package, the runs as they are."""
     unpriced: Counter[str] = Counter()
-    if not installed():
+    if not is_installed():
         return Prices([*runs], 0, unpriced)
     n_lacking = sum(_lacks(step.response.usage) for run in runs for step in run.steps)
     new_runs = [_price_run(run, unpriced) for run in runs]
@@ -107,7 +107,7 @@ def _price_run(run: Run, unpriced: Counter[str]) -> Run:
         counts = unpriced if node is run else Counter()  # subagents are counted as runs of the list
         return replace(node, steps=tuple([_add_cost(step, node, provider, counts) for step in node.steps]))
 
-    return rebuilt(run, make)
+    return rebuild(run, make)
 
 
 def _add_cost(step: Step, run: Run, provider: str, unpriced: Counter[str]) -> Step:

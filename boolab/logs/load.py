@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
 
 from boolab.core.caller import warn
-from boolab.core.gc_pause import without_collection
+from boolab.core.gc_pause import pause_collection
 from boolab.core.run import Run
 from boolab.core.text import count, first_of
 from boolab.errors import ReadWarning, RunFormatError, SettingError
@@ -418,7 +418,7 @@ def _take(looked: _Looked, newer_formats: set[str], *, strict: bool) -> tuple[Fi
     try:
         reader = looked.found()
         name = reader.NAME
-        with without_collection():
+        with pause_collection():
             runs = read_file(reader, path, lambda message: notes.append(_warn(message)), damage)
         tested = getattr(reader, "TESTED", "")
         version = newer(damage.versions, tested) if name not in newer_formats else ""

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, TypeAlias, get_
 
 from boolab.core.codec import dumps, encode, run_fields
 from boolab.core.run import Run
-from boolab.core.run_tree import each_with_subagents
+from boolab.core.run_tree import iterate_with_subagents
 from boolab.errors import RunFormatError, SettingError, install, program
-from boolab.frames.dtypes import TEXT, Column, well_formed
-from boolab.frames.runs import Runs, each_run
+from boolab.frames.dtypes import TEXT, Column, replace_surrogates
+from boolab.frames.runs import Runs, iterate_runs
 from boolab.io.files import open_file, replacing, size_of, user_path
 from boolab.io.packed import PACKED, most_unpacked, unpacked
 from boolab.logs.atif_format import trajectory
@@ -76,7 +76,7 @@ def save_runs(runs: Runs, path: str | Path, contents: Contents = "everything") -
     check_suffix(path)
     if contents not in get_args(Contents):
         raise SettingError(f"contents={contents!r} is not known; accepted: {', '.join(get_args(Contents))}")
-    output_runs = each_run(runs)
+    output_runs = iterate_runs(runs)
     if contents == "facts":
         output_runs = facts_of(output_runs) if isinstance(output_runs, Iterator) else _RunFacts(output_runs)
     check_replaceable(path)
@@ -130,7 +130,7 @@ def _suffix(path: Path) -> str:
 
 
 def _lines(runs: Iterable[Run]) -> Iterator[bytes]:
-    return (dumps(trajectory(run)) + b"\n" for run in each_with_subagents(runs))
+    return (dumps(trajectory(run)) + b"\n" for run in iterate_with_subagents(runs))
 
 
 def _write_packed_lines(runs: Iterable[Run], file: BinaryIO) -> None:
@@ -153,10 +153,10 @@ def _write_table(runs: Iterable[Run], file: BinaryIO) -> None:
         raise SettingError(f"writing Parquet needs pyarrow: {install('boolab[parquet]')}") from error
     from boolab.frames.recording import recorded_settings
 
-    settings = recorded_settings(() if isinstance(runs, Iterator) else each_with_subagents(runs))
+    settings = recorded_settings(() if isinstance(runs, Iterator) else iterate_with_subagents(runs))
     schema = _schema(pa, settings)
     with parquet.ParquetWriter(file, schema, compression="zstd") as writer:
-        for group in _groups(_each_once(each_with_subagents(runs))):
+        for group in _groups(_each_once(iterate_with_subagents(runs))):
             writer.write_table(pa.Table.from_pandas(_table(group, settings), schema=schema, preserve_index=False))
 
 
@@ -183,7 +183,7 @@ def _table(group: Sequence[tuple[Run, Records]], settings: Sequence[Column]) -> 
     frame["run_record"] = pd.array([head for head, _ in rows], dtype=TEXT)
     frame["step_record"] = pd.array([step for _, step in rows], dtype=TEXT)
     for name in frame.columns[frame.dtypes == "string"]:
-        frame[name] = frame[name].map(well_formed, na_action="ignore")
+        frame[name] = frame[name].map(replace_surrogates, na_action="ignore")
     return frame
 
 

@@ -14,7 +14,7 @@ from boolab.core.types import StopReason
 from boolab.display.text import NO_NAME
 from boolab.errors import SettingError, near
 from boolab.frames.data_set import SET, set_of
-from boolab.frames.dtypes import NO_LIMIT, Cells, well_formed
+from boolab.frames.dtypes import NO_LIMIT, Cells, replace_surrogates
 from boolab.frames.runs import Runs
 from boolab.frames.tables import runs_df
 from boolab.io.checks import is_whole, repr_of
@@ -170,7 +170,7 @@ def _codes(values: pd.Series[Any]) -> tuple[pd.Series[int], list[str]]:
     """The place of each value among the distinct ones, and what these are called."""
     numeric = pd.api.types.is_numeric_dtype(values)
     if not numeric:
-        values = values.map(lambda value: well_formed(str(value)), na_action="ignore").astype("string")
+        values = values.map(lambda value: replace_surrogates(str(value)), na_action="ignore").astype("string")
         values = values.mask(values == "")
     codes, names = pd.factorize(values, sort=numeric)
     texts = [f"{name:g}" if isinstance(name, float) else str(name) for name in names] + [no_value(values)]

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 import pandas as pd
 
 from boolab.core.text import count, shorten
-from boolab.display.text import NO_NAME, capital
+from boolab.display.text import NO_NAME, capitalize
 from boolab.errors import SettingError, near, nearest
 from boolab.frames.dtypes import Cell, axis_value, is_missing
 from boolab.io.checks import repr_of
@@ -116,7 +116,7 @@ def _slice(rows: pd.DataFrame, name: str, fixed: Mapping[str, Any]) -> tuple[pd.
         slice_rows = rows[rows[name] == value]
     loosest = ", its loosest" if name not in fixed and not is_missing(value) and len(values) > 1 else ""
     text = setting(name, value)
-    return slice_rows, f"{capital(text)}{loosest}. "
+    return slice_rows, f"{capitalize(text)}{loosest}. "
 
 
 def _group_columns(table: pd.DataFrame) -> list[str]:

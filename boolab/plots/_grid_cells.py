@@ -12,7 +12,7 @@ import pandas as pd
 
 from boolab.core.text import count
 from boolab.display.numbers import span, whole_percent
-from boolab.display.text import capital
+from boolab.display.text import capitalize
 from boolab.errors import SettingError, near
 from boolab.io.checks import repr_of
 from boolab.plots._frames import floats, shares
@@ -224,7 +224,7 @@ def _title(
         )
         parts = [f"{kept_text} of {words.number(int(marked_row['successes']))}"]
         parts += [spent_and_saved("steps", marked_row)] if {"steps", "saved_steps"} <= set(marked_row) else []
-        return f"{capital(position)} {' and '.join(filter(None, parts))}"
+        return f"{capitalize(position)} {' and '.join(filter(None, parts))}"
     total = rows["successes"].max() if "successes" in rows else pd.NA
     if good is not None and keep is not None and not pd.isna(total) and total:
         enough_count = int(good.sum())
@@ -247,4 +247,4 @@ def _title(
         return f"No {words.singular} to keep, whatever the setting"
     values = measure.numbers.dropna()
     low, high = (cell_text(float(v), measure) for v in (values.min(), values.max()))
-    return f"{capital(measure.name.split(' (')[0])}: {low if low == high else f'{low} to {high}'}"
+    return f"{capitalize(measure.name.split(' (')[0])}: {low if low == high else f'{low} to {high}'}"

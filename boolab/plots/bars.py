@@ -13,7 +13,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 
 from boolab.core.text import count, shorten
-from boolab.display.numbers import all_of
+from boolab.display.numbers import format_all
 from boolab.display.text import NO_NAME
 from boolab.frames.dtypes import TEXT
 from boolab.frames.tables import calls_df, runs_df
@@ -183,7 +183,7 @@ def _reasons_title(reasons: pd.Series[str]) -> str:
     counts = reasons.value_counts().reindex(list(STOP_LOOKS), fill_value=0).sort_values(ascending=False, kind="stable")
     (first, n), (next_reason, m), *_ = counts.items()
     if n == total:
-        return f"{all_of(total, 'run')} {ends(str(first), n)}"
+        return f"{format_all(total, 'run')} {ends(str(first), n)}"
     half = total > 2 and 2 * n == total  # noqa: PLR2004 - one half, and "1 of 2" is as short
     return f"{'Half' if half else f'{n:,}'} of {total:,} runs {ends(str(first), n)}, {m:,} {ends(str(next_reason), m)}"
 
@@ -273,10 +273,10 @@ def _tools_title(tool_counts: pd.DataFrame) -> str:
         calls = tool_counts.sum(axis=1)
         return f"{shorten(str(calls.idxmax()))} is called most, {int(calls.max()):,} times; h{how_many}"
     if not known_count:
-        return f"{all_of(dropped, 'call')} {'was' if dropped == 1 else 'were'} dropped"
+        return f"{format_all(dropped, 'call')} {'was' if dropped == 1 else 'were'} dropped"
     condition = " of known outcome" if unknown or dropped else ""
     if failed == known_count:
-        return f"{all_of(known_count, 'call')}{condition} failed"
+        return f"{format_all(known_count, 'call')}{condition} failed"
     if not failed:
         return (
             f"The one call{condition} did not fail"

@@ -12,7 +12,7 @@ from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
 from boolab.core.text import count
 from boolab.display.numbers import span
-from boolab.display.text import capital
+from boolab.display.text import capitalize
 from boolab.errors import SettingError
 from boolab.frames.dtypes import axis_value, is_missing
 from boolab.limits.table import LIMITS, MeasureColumn
@@ -133,7 +133,7 @@ def plot_caps(
         mark = _mark(ax, setting(name, target[name]), target[name], curves, marked_rows, saved)
     label_lines(ax, lines, mark)
     xlabel, ylabel = f"{LIMITS[name].label} ({LIMITS[name].unit})", _ylabel(ax, curves, words, saved)
-    subject = f"{capital(words.short)} and {UNITS[saved][1]} saved, by {LIMITS[name].label}".replace("\n", " ")
+    subject = f"{capitalize(words.short)} and {UNITS[saved][1]} saved, by {LIMITS[name].label}".replace("\n", " ")
     return style.finish(
         ax, title=heading, xlabel=xlabel, ylabel=ylabel, grid=ax.yaxis, key=[], notes=notes, subject=subject
     )
@@ -267,7 +267,7 @@ def _title(
     if row is not None:
         kept_text = f"keeps {_kept(row)} {words.plural}" if not pd.isna(total) and total else ""
         result = " and ".join(filter(None, [kept_text, spent_and_saved(saved, row)]))
-        return capital(f"{setting(name, row[name])} {result or 'is recommended'}")
+        return capitalize(f"{setting(name, row[name])} {result or 'is recommended'}")
     if pd.isna(total):
         return f"How many {words.plural} a {LIMITS[name].label} keeps is not known"
     if not total:
@@ -277,7 +277,7 @@ def _title(
         last = row_at(curves[0].rows.iloc[-1:], {})
         return f"Even {setting(name, last[name])} keeps only {_kept(last)} {words.plural}"
     result = " and ".join(filter(None, [f"keeps {_all(int(total), words)}", spent_and_saved(saved, tight)]))
-    return capital(f"{setting(name, tight[name])} {result}")
+    return capitalize(f"{setting(name, tight[name])} {result}")
 
 
 def _groups_title(name: str, curves: Sequence[_CapCurve], words: SuccessWords) -> str:
@@ -295,7 +295,7 @@ def _groups_title(name: str, curves: Sequence[_CapCurve], words: SuccessWords) -
     if low == high:
         groups_text = f"all {len(having)} groups" if len(having) > 1 else "the one group"
         condition = with_some if len(having) > 1 else with_some.replace("have", "has")
-        return f"{capital(setting(name, low))} keeps all {words.plural} of {groups_text}{condition}"
+        return f"{capitalize(setting(name, low))} keeps all {words.plural} of {groups_text}{condition}"
     return f"All {words.plural} are kept from {setting(name, low)} ({first}) to {high:,g} ({last})"
 
 
@@ -326,5 +326,5 @@ def _notes(curves: Sequence[_CapCurve], words: SuccessWords, saved: str, name: s
     off_row = curves[0].off_row
     if off_row is not None and not has_groups and not pd.isna(off_row["successes"]):
         parts = [f"keeps {_kept(off_row)}", spent_and_saved(saved, off_row)]
-        yield f"{capital(setting(name, None))}: {', '.join(filter(None, parts))}."
+        yield f"{capitalize(setting(name, None))}: {', '.join(filter(None, parts))}."
     yield "Counts on record."

@@ -16,7 +16,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from boolab.display.text import capital
+from boolab.display.text import capitalize
 from boolab.errors import SettingError
 from boolab.frames.dtypes import NO_LIMIT, Cell, axis_value, is_missing
 from boolab.limits.table import LIMITS
@@ -114,7 +114,7 @@ def plot_heatmap(
         grid=None,
         key=[],
         notes=square.notes,
-        subject=capital(f"{square.measure.name.split(' (')[0]} by {LIMITS[x].label} and {LIMITS[y].label}"),
+        subject=capitalize(f"{square.measure.name.split(' (')[0]} by {LIMITS[x].label} and {LIMITS[y].label}"),
     )
 
 

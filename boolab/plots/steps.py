@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 
 from boolab.core.text import count, shorten
-from boolab.display.numbers import all_of, number
+from boolab.display.numbers import format_all, number
 from boolab.errors import SettingError
 from boolab.frames.tables import runs_df
 from boolab.plots import style
@@ -253,7 +253,7 @@ def _draw_medians(ax: Axes, medians: pd.Series[Any], bins: Bins) -> None:
 def _title(steps: pd.Series[int], unit: str) -> str:
     shortest, longest = int(steps.min()), int(steps.max())
     if shortest == longest:
-        return f"{all_of(len(steps), unit)} {'takes' if len(steps) == 1 else 'take'} {_steps(longest)}"
+        return f"{format_all(len(steps), unit)} {'takes' if len(steps) == 1 else 'take'} {_steps(longest)}"
     median = _steps(float(steps.median()))
     return f"The median of {count(len(steps), unit)} is {median}, the longest takes {longest:,}"
 

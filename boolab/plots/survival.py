@@ -11,7 +11,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from boolab.core.text import count, shorten
-from boolab.display.numbers import all_of, whole_percent
+from boolab.display.numbers import format_all, whole_percent
 from boolab.errors import SettingError
 from boolab.plots import palette, style
 from boolab.plots._frames import Data, after_set, floats, frame_of, is_of_steps
@@ -229,7 +229,7 @@ def _title(parts: Sequence[tuple[str, pd.DataFrame]], noun: tuple[str, str], uni
             verb = "is censored" if part["censored"].sum() else "ends"
             return f"The one {unit_noun} {verb} after {count(int(part['time'].iloc[-1]), *noun)}"
         if not part["ended"].sum():
-            return f"{all_of(n, unit_noun)} are censored: how long they take is not known"
+            return f"{format_all(n, unit_noun)} are censored: how long they take is not known"
         if median is None:
             return f"More than half of {count(n, unit_noun)} take more than {count(int(part['time'].max()), *noun)}"
         return f"Half of {count(n, unit_noun)} end within {count(int(median), *noun)}"

@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from boolab.display.colours import DARK, LIGHT
-from boolab.display.html import rendered
+from boolab.display.html import render_template
 from boolab.plots.palette import IN_DARK, mix
 
 VECTOR: Final[dict[Any, Any]] = {
@@ -46,7 +46,7 @@ class ThemedFigure(Figure):
             self.savefig(file, format="svg", bbox_inches="tight", metadata={"Date": None, "Creator": None})
         name = next((text for ax in self.axes if (text := ax.get_title(loc="left"))), "") or self.get_suptitle()
         image = base64.b64encode(themed(file.getvalue()).encode()).decode()
-        return rendered("figure.html", alt=name, image=image)
+        return render_template("figure.html", alt=name, image=image)
 
 
 def new_figure(width: float, height: float, pad: float = 0.1) -> Figure:

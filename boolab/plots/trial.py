@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter
 
 from boolab.core.text import count
-from boolab.display.text import capital
+from boolab.display.text import capitalize
 from boolab.plots import palette, style
 from boolab.plots._frames import after_set, floats
 from boolab.plots._labels import Line, label_lines
@@ -97,7 +97,7 @@ def plot_trial(result: TrialResult | Trial, *, title: str | None = style.AUTO, a
 def _title(outcome: TrialResult) -> str:
     if outcome.n_branches:
         return outcome.claim.replace("by -", "by \N{MINUS SIGN}").replace("to -", "to \N{MINUS SIGN}")
-    change, (_, low, high) = capital(outcome.change), outcome.gain
+    change, (_, low, high) = capitalize(outcome.change), outcome.gain
     return f"{change} adds {_number(low)} to {_number(high)} {outcome.success}, as far as the record shows"
 
 

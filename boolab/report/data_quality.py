@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
-from boolab.core.endings import finished_unexecuted
+from boolab.core.endings import has_unexecuted_finish
 from boolab.core.text import clean, count, shorten
 from boolab.core.types import REDACTED
-from boolab.display.numbers import runs_in_words
+from boolab.display.numbers import format_runs
 from boolab.frames.runs import turns_of
 from boolab.logs.load import FileRow
 from boolab.logs.problems import Problems, problems_of
@@ -89,7 +89,7 @@ class Quality:
     def runs_in_words(self) -> str:
         """How many runs there are, with their turns where these are counted, and how many are of subagents."""
         turns = len(self.study.units) if any(unit.turn is not None for unit in self.study.units) else None
-        return runs_in_words(len(self.study.runs), turns, self.study.is_root.count(False))
+        return format_runs(len(self.study.runs), turns, self.study.is_root.count(False))
 
     @cached_property
     def cut(self) -> list[int]:
@@ -99,7 +99,7 @@ class Quality:
     @cached_property
     def unexecuted(self) -> list[str]:
         """The ids of the runs that report that they finished, with calls that were never executed."""
-        return [run.run_id for run in self.study.runs if finished_unexecuted(run)]
+        return [run.run_id for run in self.study.runs if has_unexecuted_finish(run)]
 
     @cached_property
     def gaps(self) -> list[Gap]:

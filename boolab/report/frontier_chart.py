@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from boolab.core.text import count, shorten
-from boolab.display.numbers import level, percent, rounded_down
+from boolab.display.numbers import floor_percent, level, percent
 from boolab.frames.dtypes import is_missing
 from boolab.limits.table import LIMITS
 from boolab.plots import style
@@ -126,7 +126,7 @@ def recommended_title(rows: Sequence[SummaryRow], unit: str, noun: str = "succes
         return ""
     subject = "tightest limits that are safe" if title_rows[0].is_poor else "recommended limits"
     saved = _share_range(percent, [row.saved_share or 0 for row in title_rows])
-    keep = _share_range(rounded_down, [row.kept[0] / row.successes for row in title_rows])
+    keep = _share_range(floor_percent, [row.kept[0] / row.successes for row in title_rows])
     total = "the cost" if unit == "cost" else f"the {unit}"
     return f"The {subject} save {saved} of {total} and keep {keep} of the {noun}"
 

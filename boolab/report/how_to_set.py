@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from boolab.core.text import clean, count, shorten
-from boolab.display.text import capital, wrapped
+from boolab.display.text import capitalize, wrap_text
 from boolab.harnesses.exports.export import TARGET, as_command, export, target_of
 from boolab.harnesses.exports.values import Export, Limits, Target
 from boolab.harnesses.registry import TARGETS, target_of_source
@@ -61,7 +61,7 @@ def _head(setting: HowToSet) -> str:
     """The line above the command of a group."""
     poor = BETTER_OFF if setting.poor else ""
     if not setting.group:
-        return f"{capital(poor)}; to set it anyway:\n  " if poor else ""
+        return f"{capitalize(poor)}; to set it anyway:\n  " if poor else ""
     return f"{shorten(clean(setting.group))}{f' ({poor})' if poor else ''}:\n  "
 
 
@@ -84,7 +84,7 @@ def _in_harness(setting: HowToSet, target: Target) -> Iterator[str]:
         else:
             yield f"{_head(setting)}{setting.command}\n  prints the lines for your own program or command."
     for sentence in lacks:
-        yield wrapped(sentence)
+        yield wrap_text(sentence)
 
 
 def _blocks(settings: list[HowToSet], *, full: bool) -> Iterator[str]:
@@ -104,7 +104,7 @@ def _blocks(settings: list[HowToSet], *, full: bool) -> Iterator[str]:
         if hidden_settings:
             names = "; ".join(shorten(clean(setting.group)) for setting in hidden_settings[:MAX_GROUPS])
             rest = f"; and {len(hidden_settings) - MAX_GROUPS:,} more" if len(hidden_settings) > MAX_GROUPS else ""
-            better = capital(BETTER_OFF)
-            yield wrapped(f"{better}, so not listed here: {names}{rest}. --full lists them too.")
+            better = capitalize(BETTER_OFF)
+            yield wrap_text(f"{better}, so not listed here: {names}{rest}. --full lists them too.")
     if shown_settings:
-        yield wrapped(f"TARGET is one of {', '.join(TARGETS)}.")
+        yield wrap_text(f"TARGET is one of {', '.join(TARGETS)}.")

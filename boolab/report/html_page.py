@@ -21,7 +21,7 @@ from boolab.core.text import count, first_of
 from boolab.display.colours import DARK, LIGHT
 from boolab.display.html import text_of
 from boolab.display.numbers import level, percents
-from boolab.display.text import capital
+from boolab.display.text import capitalize
 from boolab.errors import SettingError
 from boolab.frames.dtypes import axis_value, is_missing
 from boolab.frames.tables import calls_df, runs_df
@@ -329,7 +329,7 @@ class _Page:
         drawn = sum(row.stopped > 0 for group in shown for row in group.rows) > MIN_VALUES
         return {
             "key": axis,
-            "title": capital(name),
+            "title": capitalize(name),
             "meaning": f"A {name} stops a {self.study.noun} {LIMITS[axis].meaning}.",
             "figure": Markup().join(self._caps(axis)) if drawn else Markup(),
             "tables": self.limits.tables(axis),

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from boolab.core.run import Run
-from boolab.core.run_tree import in_agent_order, in_labelled_groups, roots_in
+from boolab.core.run_tree import flag_labelled_groups, order_agents, roots_in
 from boolab.core.text import clean, count
 from boolab.errors import ReadWarning, SettingError
 from boolab.frames.dtypes import is_missing, well_formed_cell
@@ -106,7 +106,7 @@ class Study:
 
     @cached_property
     def agent_counts(self) -> list[AgentCounts]:
-        """The agents of these runs, in the order of `in_agent_order`."""
+        """The agents of these runs, in the order of `order_agents`."""
         counts_by_agent: dict[tuple[str, str], list[int]] = {}
         for run in self.runs:
             sums = counts_by_agent.setdefault((clean(run.source), clean(run.agent)), [0, 0, 0, 0])
@@ -114,7 +114,7 @@ class Study:
                 sums[index] += amount
         keys = [(clean(run.source), clean(run.agent)) for run in self.runs]
         main = [run.parent_run_id is None for run in self.runs]
-        return [AgentCounts(*key, *counts_by_agent[key]) for key in in_agent_order(keys, main)]
+        return [AgentCounts(*key, *counts_by_agent[key]) for key in order_agents(keys, main)]
 
     @cached_property
     def counted(self) -> list[CountedUnits]:
@@ -412,7 +412,7 @@ def _by_label(runs: Sequence[Run], question: Question) -> list[bool]:
     """Of each run, whether the successes of its group are labels: as `recommend` decides it."""
     labelled = [run.success is not None for run in runs]
     if question.success is None and question.by:
-        return in_labelled_groups(group_keys(runs, question.by), roots_in(runs), labelled)
+        return flag_labelled_groups(group_keys(runs, question.by), roots_in(runs), labelled)
     return [any(labelled)] * len(runs)
 
 

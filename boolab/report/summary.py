@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 import pandas as pd
 
 from boolab.core.text import count, shorten
-from boolab.display.numbers import level, rounded_down, span
+from boolab.display.numbers import floor_percent, level, span
 from boolab.frames.dtypes import axis_value, is_missing
 from boolab.limits.table import LIMITS
 from boolab.report.study import UNITS, CountedUnits, Study, column_name
@@ -68,7 +68,7 @@ def summary_rows(study: Study) -> list[SummaryRow]:
     """A row for each group; if there is one group only, then one for each of its limits by itself too.
 
     Main agents come before subagents. Of each, groups with a good trade come first, those without a recommendation
-    last; of each, those that save most, else in the order of `in_agent_order`.
+    last; of each, those that save most, else in the order of `order_agents`.
     """
     rows = [_row(study, row) for row in study.found.frame.to_dict("records")]
     if len(rows) == 1:
@@ -215,5 +215,5 @@ def kept_note(row: SummaryRow, keep: float) -> str:
     """The share that is kept on record, and of the future ones, if it is a recommendation."""
     if not row.successes:
         return ""
-    share = rounded_down(row.kept[0] / row.successes)
+    share = floor_percent(row.kept[0] / row.successes)
     return f"{share}, at least {level(keep)}" if row.is_on else share

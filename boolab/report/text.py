@@ -13,7 +13,7 @@ import pandas as pd
 
 from boolab.core.text import count, shorten
 from boolab.display.numbers import percents, span
-from boolab.display.text import NO_NAME, aligned, joined, wrapped
+from boolab.display.text import NO_NAME, align_columns, joined, wrap_text
 from boolab.frames.dtypes import axis_value, is_missing
 from boolab.limits.table import LIMITS
 from boolab.report.data_quality import Quality
@@ -38,7 +38,7 @@ MAX_ASKED: Final = 20
 def text(study: Study, *, full: bool = False) -> str:
     """What `boolab whatif` prints: the answer, how to set it, a table for each limit, and what that rests on."""
     found = study.found
-    blocks = ["\n".join(wrapped(sentence) for sentence in found.verdict)]
+    blocks = ["\n".join(wrap_text(sentence) for sentence in found.verdict)]
     how = how_to_set_text(study, full=full)
     blocks += [_headed("How to set it", how)] if how else []
     blocks += [_headed("Whose runs these are", _agents(study))] if len(study.agent_counts) > 1 else []
@@ -47,16 +47,16 @@ def text(study: Study, *, full: bool = False) -> str:
     few = full or not study.question.by
     how_to_read = explained(study) if full else [f"Kept: {kept_name(study)}, at least to at most."]
     if few:
-        blocks.append(_headed("What each limit would have done, by itself", "\n".join(map(wrapped, how_to_read))))
+        blocks.append(_headed("What each limit would have done, by itself", "\n".join(map(wrap_text, how_to_read))))
         for axis in study.margins:
             blocks += _axis(study, axis, full=full)
-    rest = [wrapped(sentence) for sentence in _reasons(study, full=full)]
-    notes = [wrapped(sentence, first="- ") for sentence in Quality(study).sentences()]
+    rest = [wrap_text(sentence) for sentence in _reasons(study, full=full)]
+    notes = [wrap_text(sentence, first="- ") for sentence in Quality(study).sentences()]
     blocks.append(_headed("What this rests on", "\n\n".join([*rest, "\n".join(notes)])))
     if not full:
         tables = "all values of each limit" if few else "the tables of each limit, group by group"
         setting = ", and the text of each setting" if how else ""
-        blocks.append(wrapped(f"Not shown here: {tables}{setting}. --full shows them."))
+        blocks.append(wrap_text(f"Not shown here: {tables}{setting}. --full shows them."))
     return "\n\n".join(blocks)
 
 
@@ -95,7 +95,7 @@ def _by_group(study: Study) -> str:
         limits = [form.format(cell) if (cell := limit_cell(row, axis)) else "off" for axis in axes]
         names = [shorten(value, MAX_NAME) for value in row.names]
         cells.append([*names, *limits, row.kept_words, share])
-    lines = aligned([head, *cells], left=range(len(by)))
+    lines = align_columns([head, *cells], left=range(len(by)))
     if any(row.is_poor for row in listed):
         lines.append(f"In parentheses: the tightest that is safe, {BETTER_OFF}.")
     more = len(rows) - len(listed)
@@ -132,8 +132,8 @@ def which_one(study: Study) -> str:
 
 
 def _agents(study: Study) -> str:
-    lines = aligned([AGENT_HEAD, *agent_rows(study)], left=(0, 1))
-    return "\n".join([wrapped(which_one(study)), "", *(f"  {line}" for line in lines)])
+    lines = align_columns([AGENT_HEAD, *agent_rows(study)], left=(0, 1))
+    return "\n".join([wrap_text(which_one(study)), "", *(f"  {line}" for line in lines)])
 
 
 def _headed(title: str, block: str) -> str:
@@ -182,7 +182,7 @@ def _axis(study: Study, axis: str, *, full: bool) -> Iterator[str]:
         who = f" for {shorten(group)}" if group else ""
         noun = study.counted_in(group).noun
         table = _table(study, axis, noun, rows, [row for _, others in groups for row in others])
-        yield wrapped(f"{name.capitalize()}{who}: stops a {noun} {LIMITS[axis].meaning}") + f"\n{table}"
+        yield wrap_text(f"{name.capitalize()}{who}: stops a {noun} {LIMITS[axis].meaning}") + f"\n{table}"
     if len(groups) > MAX_GROUPS:
         yield f"{count(len(groups) - MAX_GROUPS, 'further group')}: --json has them all."
 
@@ -206,7 +206,7 @@ def _table(study: Study, axis: str, noun: str, rows: Sequence[LimitRow], all_row
          *([f"{row.undecided:,}"] if undecided else []), *saves]
         for row, saves in zip(rows, amounts, strict=True)
     ]  # fmt: skip
-    lines = aligned([[*head, *(f"{UNITS[name]} saved" for name in names)], *cells], left=())
+    lines = align_columns([[*head, *(f"{UNITS[name]} saved" for name in names)], *cells], left=())
     marks = ["", *(_MARKS[row.mark] for row in rows)]
     return "\n".join(f"  {line}  {mark}".rstrip() for line, mark in zip(lines, marks, strict=True))
 

@@ -20,11 +20,11 @@ import pandas as pd
 from boolab.core.run import Run
 from boolab.core.text import count
 from boolab.core.types import Scope
-from boolab.display.numbers import all_of, level, percent
+from boolab.display.numbers import format_all, level, percent
 from boolab.errors import SettingError
-from boolab.frames.data_set import of_set
+from boolab.frames.data_set import attach_set
 from boolab.frames.dtypes import FLOAT, INT, TEXT, is_missing
-from boolab.frames.runs import as_runs, by_columns
+from boolab.frames.runs import as_runs, list_columns
 from boolab.limits.table import MEASURES
 from boolab.stats.finding import Finding, frame_of, pairs
 from boolab.stats.intervals import Array, ClusterBootstrap, check_confidence, with_ends
@@ -106,7 +106,7 @@ def survival(
     check_confidence(confidence)
     if of not in _LENGTHS:
         raise SettingError(f"of={of!r}: expected one of {', '.join(_LENGTHS)}")
-    keys = by_columns(by)
+    keys = list_columns(by)
     column_names = [f"by_{key}" if key in _COLUMNS or key in _TABLE else key for key in keys]
     data = runs if isinstance(runs, pd.DataFrame) else as_runs(runs)
     column, noun = f"n_{of}", MEASURES[of].singular
@@ -120,7 +120,7 @@ def survival(
     words = _SurvivalText("turn" if bool((units["turn"] > 1).any()) else "run", noun, confidence)
     return Finding(
         title=f"How many {noun}s a {words.noun} takes",
-        frame=of_set(
+        frame=attach_set(
             frame_of(column_names, [group.keys for group, _ in rows], _COLUMNS, [row for _, row in rows]), data
         ),
         sentences=(*words.ends(groups, len(units)), *words.differences(tests)),
@@ -254,7 +254,7 @@ class _SurvivalText:
                 f"One {self.noun} is not enough to estimate how long {self.noun}s take; it {end_text} after {longest}."
             )
         if group.censored == group.n:
-            all_units = all_of(group.n, self.noun)
+            all_units = format_all(group.n, self.noun)
             return f"{all_units} are censored, the longest after {longest}: when they would have ended is not known."
         censored = ""
         if group.censored:

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import pandas as pd
 
-from boolab.core.endings import terminated
+from boolab.core.endings import is_terminated
 from boolab.core.run import Run
 from boolab.core.run_tree import roots_of
 from boolab.core.text import shorten
@@ -24,7 +24,7 @@ from boolab.display.text import NO_NAME
 from boolab.errors import SettingError, near
 from boolab.frames.dtypes import FLAG, FLOAT, INT, TEXT, cells, is_missing
 from boolab.frames.recording import is_final
-from boolab.frames.runs import Runs, as_runs, by_columns, known_sum, taken_name, turns_of
+from boolab.frames.runs import Runs, as_runs, known_sum, list_columns, taken_name, turns_of
 from boolab.frames.tables import columns_of_runs, dollars
 from boolab.stats.finding import pairs
 from boolab.whatif.from_frame import check_columns
@@ -95,7 +95,7 @@ def units_of(
         units = units.drop(columns=[name for name in MEASURES if name not in measures])
         return _group_units(units, table, by)
     run_list = as_runs(runs)
-    table = columns_of_runs(run_list, {*by_columns(by), "parent_run_id"})
+    table = columns_of_runs(run_list, {*list_columns(by), "parent_run_id"})
     scopes = scopes_of([run.source for run in run_list], scope)
     pieces = list(pairs(range(len(run_list)), lambda row: _units_of_run(run_list[row], scopes[row], measures)))
     names = [name for name in UNIT_COLUMNS if name != "cluster" and (name in measures or name not in MEASURES)]
@@ -119,7 +119,7 @@ def _group_units(units: pd.DataFrame, table: pd.DataFrame, group_by: str | Seque
     """The units with their clusters, and the columns of `group_by` in front; `table` has a row for each of them."""
     head = _heads(units, table)
     units.insert([*units].index("task") + 1, "cluster", head["task"].mask(head["task"] == "", head["run_id"]))
-    for position, name in enumerate(by_columns(group_by)):
+    for position, name in enumerate(list_columns(group_by)):
         if name not in table:
             raise SettingError(f"by={name!r}: there is no such column{near(name, [*table.columns], 'columns')}")
         if name in UNIT_COLUMNS and name not in _SHARED_COLUMNS:
@@ -178,7 +178,7 @@ def clusters_of(units: pd.DataFrame, keys: Sequence[str] = ()) -> tuple[pd.Serie
 
 def keys_of(group_by: str | Sequence[str] | None, reserved: Collection[str]) -> list[str]:
     """The columns of `group_by`; `SettingError` if the result has a column of the same name."""
-    keys = by_columns(group_by)
+    keys = list_columns(group_by)
     for key in keys:
         if key in reserved:
             raise SettingError(f"by={key!r}: {taken_name(key)}")
@@ -243,7 +243,7 @@ def _units_of_run(run: Run, scope: str, measures: Collection[str]) -> Iterable[d
     pieces = [(1, list(run.steps))] if scope == "run" else list(turns_of(run))
     for number, (turn, steps) in enumerate(pieces, 1):
         last = number == len(pieces)
-        ended = terminated(run) if last else is_final(steps[-1])
+        ended = is_terminated(run) if last else is_final(steps[-1])
         yield {
             "run_id": run.run_id,
             "turn": turn,

@@ -7,7 +7,7 @@ from array import array
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from boolab.core.gc_pause import without_collection
+from boolab.core.gc_pause import pause_collection
 from boolab.core.messages import Input, Message
 from boolab.core.run import Run
 from boolab.core.types import Step
@@ -235,7 +235,7 @@ def _content(row: int, table_rows: _TableRows) -> _Content:
 
 
 def _build_runs(rows: Sequence[int], table_rows: _TableRows) -> list[Run]:
-    with without_collection():
+    with pause_collection():
         contents = {row: _content(row, table_rows) for row in table_rows.step_rows}
         return [_run(head := table_rows.heads[row], contents[row if head.base is None else head.base]) for row in rows]
 

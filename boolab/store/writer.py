@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple, Self
 
 from boolab.core.run import Run
-from boolab.core.run_tree import descendants, each_with_subagents
+from boolab.core.run_tree import descendants, iterate_with_subagents
 from boolab.core.text import count
 from boolab.core.types import Step
 from boolab.errors import SettingError, StoreError
@@ -256,7 +256,7 @@ class Store:
             SettingError: if a setting or an event holds what JSON cannot.
             StoreError: if they could not be committed.
         """
-        for run in each_with_subagents([runs] if isinstance(runs, Run) else runs):
+        for run in iterate_with_subagents([runs] if isinstance(runs, Run) else runs):
             self.put(records_of(replace(run, subagents=())))
         self.flush()
 

@@ -17,10 +17,10 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from boolab.core.endings import terminated
+from boolab.core.endings import is_terminated
 from boolab.core.run import Run
 from boolab.core.text import count
-from boolab.frames.runs import used_by
+from boolab.frames.runs import sum_usage
 from boolab.limits.table import LIMITS
 from boolab.stats.intervals import Array, ClusterBootstrap, Interval, clopper_pearson, percentiles
 from boolab.trials.openings import Opening
@@ -30,8 +30,8 @@ _REPETITIONS: Final = 500
 AMOUNTS: Final[Mapping[str, Callable[[Run], int | None]]] = {
     "max_steps": lambda run: run.n_steps,
     "tool_budget": lambda run: run.n_tool_calls,
-    "max_tokens": lambda run: used_by(run, "input_tokens", "output_tokens"),
-    "max_cost": lambda run: used_by(run, "cost"),
+    "max_tokens": lambda run: sum_usage(run, "input_tokens", "output_tokens"),
+    "max_cost": lambda run: sum_usage(run, "cost"),
     "max_time": lambda run: run.duration_ms,
 }
 """How much a run used of what each limit counts, in whole numbers."""
@@ -110,8 +110,8 @@ class _Pool:
         draws: ClusterBootstrap,
     ) -> None:
         self.used_amounts = used_amounts
-        self.succeeded = np.array([bool(opening.success) and terminated(opening.run) for opening in openings])
-        self.ended = np.array([terminated(opening.run) for opening in openings])
+        self.succeeded = np.array([bool(opening.success) and is_terminated(opening.run) for opening in openings])
+        self.ended = np.array([is_terminated(opening.run) for opening in openings])
         self.recorded = np.array([bool(opening.success) for opening in openings])
         codes = {group: code for code, group in enumerate(dict.fromkeys(map(str, groups)))}
         self.group = np.array([codes[str(group)] for group in groups])

@@ -14,7 +14,7 @@ from boolab.core.displayable import Displayable
 from boolab.core.text import count
 from boolab.display.document import Document, Table
 from boolab.display.numbers import money, percent
-from boolab.display.text import capital
+from boolab.display.text import capitalize
 from boolab.errors import SettingError
 from boolab.stats.intervals import Interval
 from boolab.trials.estimates import Forecast
@@ -223,13 +223,13 @@ class TrialResult(Displayable):
                 f"and the number of {successes} changes by {_signed_span(*self.bounds)}"
             )
         if low > 0:
-            return f"{capital(change)} adds {self.counted(low, high)}"
+            return f"{capitalize(change)} adds {self.counted(low, high)}"
         if high < 0:
-            return f"{capital(change)} loses {self.counted(-high, -low)}"
+            return f"{capitalize(change)} loses {self.counted(-high, -low)}"
         if low == 0 == high:
-            return f"{capital(change)} leaves the number of {successes} as it is"
+            return f"{capitalize(change)} leaves the number of {successes} as it is"
         if high == 0:
-            return f"{capital(change)} adds no {successes}, and may lose up to {-low:,.0f}"
+            return f"{capitalize(change)} adds no {successes}, and may lose up to {-low:,.0f}"
         return f"Not yet decided: {change} changes the number of {successes} by {_signed_span(low, high)}"
 
     def _verdict(self) -> str:

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from boolab.core.run import Run
 from boolab.core.run_tree import descendants
 from boolab.core.types import MICRO, Step
-from boolab.frames.runs import own_part, used_by
+from boolab.frames.runs import own_part, sum_usage
 from boolab.store.select import INTERRUPTED
 from boolab.sweeps.progress import Bar, Begun, CellResult, Watcher
 from boolab.sweeps.task import NOT_RETURNED
@@ -44,7 +44,7 @@ def charge_of(attempt: Sequence[Run], limit: float) -> Charge:
     elif branch.stop.reason == "aborted" and own_run.steps and own_run.steps[-1].response.usage.cost is None:
         costs[-1] = expensive
     costs += [usage.cost for usage in own_run.outside]
-    costs += [used_by(child, "cost") for child in (*subagent_runs, *descendants(branch))]
+    costs += [sum_usage(child, "cost") for child in (*subagent_runs, *descendants(branch))]
     known_dollars = sum(cost for cost in costs if cost is not None) / MICRO
     return Charge(max(known_dollars, limit), is_known=False) if None in costs else Charge(known_dollars)
 

@@ -11,9 +11,9 @@ import pandas as pd
 
 from boolab.core.run import Run
 from boolab.core.run_tree import descendants
-from boolab.core.text import clip, count, flat
+from boolab.core.text import clip, count, flatten
 from boolab.core.types import MICRO
-from boolab.frames.data_set import of_set
+from boolab.frames.data_set import attach_set
 from boolab.frames.dtypes import FLAG, INT, TEXT, cells
 from boolab.frames.runs import micro_cost
 from boolab.stats.intervals import Interval
@@ -87,7 +87,7 @@ def notes_of(design: Design, looks: Looks, *, n_unknown_costs: int) -> Iterator[
 def _branch_notes(looks: Looks, n_unknown_costs: int, *, has_limit: bool) -> Iterator[str]:
     n = looks.unknown_by_reason.total()
     if n:
-        error = f" (the first: {clip(flat(looks.error), _ERROR_CHARS)})" if looks.error else ""
+        error = f" (the first: {clip(flatten(looks.error), _ERROR_CHARS)})" if looks.error else ""
         reasons = ", ".join(
             text.format(n=f"{looks.unknown_by_reason[name]:,}", error=error)
             for name, text in _UNKNOWN_REASONS.items()
@@ -118,7 +118,7 @@ def summary_of(
 ) -> TrialResult:
     """What a trial has found so far; without `spending` before the first branch."""
     looks, other_gain = _looks(design, branches, design.confidence), design.others
-    frame, last = of_set(looks.frame.copy(), [opening.run for opening in design.openings]), looks.frame.iloc[-1]
+    frame, last = attach_set(looks.frame.copy(), [opening.run for opening in design.openings]), looks.frame.iloc[-1]
     frame[["gain", "gain_low", "gain_high"]] += [sum(other_gain) / 2, *other_gain]
     total = frame.iloc[-1]
     extra = {name: _estimate(last, name) for name in (_STEPS, _COST) if name in looks.frame}

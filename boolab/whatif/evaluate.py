@@ -21,12 +21,12 @@ import cloudpickle
 import numpy as np
 import pandas as pd
 
-from boolab.core.executors import Executor, in_order, open_pool
+from boolab.core.executors import Executor, map_in_order, open_pool
 from boolab.core.types import Identities, Scope
 from boolab.errors import SettingError, program
-from boolab.frames.data_set import of_set
+from boolab.frames.data_set import attach_set
 from boolab.frames.dtypes import text
-from boolab.frames.runs import by_columns
+from boolab.frames.runs import list_columns
 from boolab.harnesses.policy import Policy
 from boolab.harnesses.presets import get_policy, identity_under
 from boolab.limits.function_rule import AnyRule
@@ -203,12 +203,12 @@ def counterfactual(
     whole = _joined(parts, question, aggregate=aggregate)
     question.check_agents(agents)
     if not aggregate:
-        return of_set(whole.table, recorded)
+        return attach_set(whole.table, recorded)
     frame = whole.table
     if question.rules:  # groups that come late come last, so that these are in the rows' order: the grid, rule by rule
         places = pd.Categorical(frame["rule"], categories=[str(rule) for rule in question.rules]).codes
         frame = frame.iloc[np.argsort(places, kind="stable")].reset_index(drop=True)
-    return of_set(finished(frame, question.keys, whole.success_by), recorded)
+    return attach_set(finished(frame, question.keys, whole.success_by), recorded)
 
 
 def _reading(question: Question) -> tuple[Any, ...]:
@@ -292,7 +292,7 @@ def _parts_elsewhere(
     is_empty = True
     size = sum(partition.size for partition in partitions)
     with open_pool(client) as pool, tqdm(total=size, unit="B", unit_scale=True, disable=not progress, delay=1) as bar:
-        results = in_order(pool, _of_partition, ((load, partition) for partition in partitions))
+        results = map_in_order(pool, _of_partition, ((load, partition) for partition in partitions))
         for partition, (run_ids, part_agents, part) in zip(partitions, results, strict=True):
             take_ids(seen_ids, run_ids, partition.file)
             agents |= part_agents
@@ -332,7 +332,7 @@ def _named_policies(policies: Sequence[str | Policy], group_by: str | Sequence[s
     if len(set(names)) < len(names):
         duplicate = next(name for name in names if names.count(name) > 1)
         raise SettingError(f"two policies are called {duplicate!r}: give one of them another name with vary(name=...)")
-    if _POLICY in by_columns(group_by):
+    if _POLICY in list_columns(group_by):
         msg = "by='policy': with several policies the column has their names: rename yours in the frame"
         raise SettingError(msg)
     return presets

@@ -15,9 +15,9 @@ from typing import Final, TypeAlias
 import numpy as np
 import pandas as pd
 
-from boolab.core.endings import proxy_success, terminated, turn_proxy_success
+from boolab.core.endings import is_terminated, proxy_success, turn_proxy_success
 from boolab.core.events import compactions_of
-from boolab.core.gc_pause import without_collection
+from boolab.core.gc_pause import pause_collection
 from boolab.core.run import Run
 from boolab.core.run_tree import starts_of
 from boolab.core.types import Scope, Step
@@ -79,12 +79,12 @@ def ledger_of(
     ends = Ends(
         np.array([-1 if run.success is None else int(run.success) for run in rows], dtype=np.int64),
         np.array([proxy_success(run) for run in rows], dtype=bool),
-        np.array([terminated(run) for run in rows], dtype=bool),
+        np.array([is_terminated(run) for run in rows], dtype=bool),
         np.array([run.stop_reason for run in rows], dtype=object),
         scopes,
     )
     first = np.concatenate(([0], np.cumsum(np.array([len(run.steps) for run in rows], dtype=np.int64))))
-    with without_collection():
+    with pause_collection():
         raw = _raw_columns(rows, first, ends, watched, responses=responses)
     starts_by_run = {row: starts for row, run in enumerate(rows) if (starts := starts_of(run))}
     ledger = assemble(frame, first, raw, ends, watched, labelled=labelled, started=starts_by_run)

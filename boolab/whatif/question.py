@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 
 from boolab.core.types import Identities, Scope, StopReason
 from boolab.errors import SettingError, nearest
-from boolab.frames.runs import by_columns, taken_name
+from boolab.frames.runs import list_columns, taken_name
 from boolab.harnesses.policy import Policy
 from boolab.limits.detector import Detector
 from boolab.limits.function_rule import AnyRule, as_rules
@@ -112,7 +112,7 @@ def question_of(
     if settings is None and not rule_list:
         msg = "there is no setting: expected grid={'max_steps': [10, 20], ...}, rules=[...], or both, or a policy"
         raise SettingError(msg)
-    keys = tuple(name for name in by_columns(group_by) if name != "scope")
+    keys = tuple(name for name in list_columns(group_by) if name != "scope")
     distinct = tuple({str(rule): rule for rule in rule_list}.values())
     question = Question(settings, distinct, scope, keys, own_limits)
     reserved = [name for name in keys if name in _RESULT_COLUMNS or name in {axis.key for axis in question.axes}]

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import boolab as bl
-from boolab.core.executors import ATTEMPTS, Pool, in_order, open_pool
+from boolab.core.executors import ATTEMPTS, Pool, map_in_order, open_pool
 from boolab.core.process_pool import ProcessPool
 from tests.support import pieces
 from tests.support.processes import has_ended
@@ -143,9 +143,9 @@ def test_a_piece_that_was_cancelled_before_it_began_is_not_begun(tmp_path: Path)
 
 def test_results_are_in_order_and_pieces_of_dead_workers_repeat(processes: Pool, tmp_path: Path) -> None:
     traces = [(tmp_path / str(n),) for n in range(3)]
-    assert list(in_order(processes, pieces.die_once, traces)) == ["done"] * 3
-    assert list(in_order(processes, divmod, ((n, 3) for n in range(50)))) == [divmod(n, 3) for n in range(50)]
-    assert list(in_order(processes, divmod, [])) == []
+    assert list(map_in_order(processes, pieces.die_once, traces)) == ["done"] * 3
+    assert list(map_in_order(processes, divmod, ((n, 3) for n in range(50)))) == [divmod(n, 3) for n in range(50)]
+    assert list(map_in_order(processes, divmod, [])) == []
 
 
 class Counting:
@@ -171,17 +171,17 @@ class Counting:
 def test_piece_that_kills_its_worker_each_time_is_given_up() -> None:
     pool = Counting()
     pool.dying = ATTEMPTS - 1
-    assert list(in_order(pool, divmod, [(1, 2)])) == [(0, 1)]
+    assert list(map_in_order(pool, divmod, [(1, 2)])) == [(0, 1)]
     pool.dying = ATTEMPTS
     with pytest.raises(bl.errors.WorkerDied, match="gone"):
-        list(in_order(pool, divmod, [(1, 2)]))
+        list(map_in_order(pool, divmod, [(1, 2)]))
     assert pool.begun == 2 * ATTEMPTS
 
 
 def test_only_a_few_pieces_are_under_way_at_once() -> None:
     pool = Counting()
     asked = (pool.begun for _ in range(100))
-    ahead = [begun - done for done, (begun, _) in enumerate(in_order(pool, divmod, ((n, 10**9) for n in asked)))]
+    ahead = [begun - done for done, (begun, _) in enumerate(map_in_order(pool, divmod, ((n, 10**9) for n in asked)))]
     assert max(ahead) <= 2
 
 
@@ -233,7 +233,7 @@ def test_what_is_no_executor_is_refused_with_what_would_be(executor: Any, messag
 def test_a_cluster_works_on_pieces_and_passes_on_what_they_raise(dask_client: Any) -> None:
     with open_pool(dask_client) as pool:
         assert pool.size == 2
-        assert list(in_order(pool, divmod, ((n, 3) for n in range(20)))) == [divmod(n, 3) for n in range(20)]
+        assert list(map_in_order(pool, divmod, ((n, 3) for n in range(20)))) == [divmod(n, 3) for n in range(20)]
         error = pool.submit(bl.load_runs, "nowhere.jsonl").exception()
         assert isinstance(error, bl.errors.RunFormatError)
         assert error.path == "nowhere.jsonl"

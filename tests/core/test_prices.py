@@ -140,7 +140,7 @@ def test_without_genai_prices_cost_is_none_and_require_raises(
 ) -> None:
     monkeypatch.setattr(prices, "find_spec", lambda name: None)
     monkeypatch.setitem(sys.modules, "genai_prices", None)  # this makes the import fail
-    assert not prices.installed()
+    assert not prices.is_installed()
     assert cost_of(Usage(1000, 100, 0), "gpt-4o", OPENAI) is None
     with pytest.raises(SettingError, match=r"pip install 'boolab\[prices\]'"):
         prices.require()

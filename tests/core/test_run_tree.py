@@ -16,10 +16,10 @@ from boolab.core.run_tree import (
     Kin,
     Missing,
     Start,
+    flag_labelled_groups,
     homes_of,
-    in_agent_order,
-    in_labelled_groups,
     kin_of,
+    order_agents,
     parent_steps,
     roots_of,
     starts_of,
@@ -179,10 +179,10 @@ def test_runs_share_the_home_and_the_labels_of_their_root() -> None:
     names = {"lead", "scout", "clerk", "orphan"}
     homes = homes_of([("scout", "lead"), ("clerk", "scout"), ("orphan", "gone")], names)
     assert homes == {"lead": ("lead", 3), "scout": ("lead", 3), "clerk": ("lead", 3)}
-    labelled = in_labelled_groups(["lead", "scout", "other", "lead"], [0, 0, 2, 3], [False, False, False, True])
+    labelled = flag_labelled_groups(["lead", "scout", "other", "lead"], [0, 0, 2, 3], [False, False, False, True])
     assert labelled == [True, True, False, True]
 
 
 def test_agents_that_start_others_come_first() -> None:
     agents = ["scout", "lead", "scout", "clerk", "lead", "boss"]
-    assert in_agent_order(agents, [False, True, False, False, True, True]) == ["lead", "boss", "scout", "clerk"]
+    assert order_agents(agents, [False, True, False, False, True, True]) == ["lead", "boss", "scout", "clerk"]

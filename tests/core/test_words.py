@@ -3,15 +3,15 @@
 import pytest
 
 from boolab.core.commands import with_program
-from boolab.core.text import clean, clip, count, first_of, flat, printable, shorten
+from boolab.core.text import clean, clip, count, first_of, flatten, replace_controls, shorten
 from boolab.errors import SettingError, install, near
 from boolab.io.checks import check_count, repr_of
 
 
 def test_control_characters_reach_no_terminal() -> None:
     assert clean("red \x1b[31m text") == "red [31m text"
-    assert printable("red: \x1b[31m\r\nend") == "red: \ufffd[31m\nend"
-    assert flat("two\n  lines \x07") == "two lines \ufffd"
+    assert replace_controls("red: \x1b[31m\r\nend") == "red: \ufffd[31m\nend"
+    assert flatten("two\n  lines \x07") == "two lines \ufffd"
 
 
 def test_long_texts_keep_their_beginning_or_both_ends() -> None:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from boolab.display.numbers import all_of, count_span, money, percents, rounded_down, short_number, size, span
+from boolab.display.numbers import count_span, floor_percent, format_all, money, percents, short_number, size, span
 
 
 def test_count_span_of_equal_bounds_is_one_number() -> None:
@@ -9,9 +9,9 @@ def test_count_span_of_equal_bounds_is_one_number() -> None:
 
 
 def test_all_of_has_words_for_one_and_two() -> None:
-    assert all_of(1, "run") == "The one run"
-    assert all_of(2, "run") == "Both runs"
-    assert all_of(3, "run") == "All 3 runs"
+    assert format_all(1, "run") == "The one run"
+    assert format_all(2, "run") == "Both runs"
+    assert format_all(3, "run") == "All 3 runs"
 
 
 def test_span_of_equal_bounds_is_one_number() -> None:
@@ -36,9 +36,9 @@ def test_percents_of_a_column_have_one_form() -> None:
 
 
 def test_rounded_down_share_is_never_more_than_it_is() -> None:
-    assert rounded_down(0.9499) == "94.9%"
-    assert rounded_down(0.95) == "95.0%"
-    assert rounded_down(1) == "100%"
+    assert floor_percent(0.9499) == "94.9%"
+    assert floor_percent(0.95) == "95.0%"
+    assert floor_percent(1) == "100%"
 
 
 def test_size_is_in_the_largest_unit() -> None:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from boolab.display.text import MAX_WIDTH, aligned, line_width, with_short_words, wrapped, wrapped_if_long
+from boolab.display.text import MAX_WIDTH, align_columns, line_width, with_short_words, wrap_if_long, wrap_text
 
 
 def test_word_of_thousands_of_characters_is_shortened() -> None:
@@ -12,13 +12,13 @@ def test_line_width_has_a_limit() -> None:
 
 
 def test_wrapped_lines_align_below_a_bullet() -> None:
-    assert wrapped("One two three.", 9, "- ") == "- One two\n  three."
+    assert wrap_text("One two three.", 9, "- ") == "- One two\n  three."
 
 
 def test_only_a_long_message_is_wrapped() -> None:
-    assert wrapped_if_long("boolab: there is no run 7") == "boolab: there is no run 7"
-    assert wrapped_if_long("word " * 50).count("\n") > 1
+    assert wrap_if_long("boolab: there is no run 7") == "boolab: there is no run 7"
+    assert wrap_if_long("word " * 50).count("\n") > 1
 
 
 def test_aligned_columns_are_two_spaces_apart() -> None:
-    assert aligned([["", "runs"], ["codex", "12"]]) == ["       runs", "codex    12"]
+    assert align_columns([["", "runs"], ["codex", "12"]]) == ["       runs", "codex    12"]

@@ -12,7 +12,7 @@ import boolab as bl
 from boolab.core.messages import History, Message, Text
 from boolab.core.types import Event, Response, Step, Stop, StopReason, ToolCall, ToolResult, Usage
 from boolab.display.numbers import duration
-from boolab.display.transcript import WIDTH, folded, limit_in_words
+from boolab.display.transcript import WIDTH, fold_lines, format_limit
 from boolab.logs.load import load_runs
 from boolab.runtime.models.scripted import ScriptedModel
 from tests.support.claude_logs import Session, usage
@@ -214,10 +214,10 @@ def test_the_place_of_the_end_counts_the_steps_of_all_turns() -> None:
 
 
 def test_limit_in_words_has_common_units() -> None:
-    assert limit_in_words("steps", 20) == "steps 20"
-    assert limit_in_words("cost", 500_000) == "cost $0.50"
-    assert limit_in_words("elapsed", 90_000) == "elapsed 90 s"
+    assert format_limit("steps", 20) == "steps 20"
+    assert format_limit("cost", 500_000) == "cost $0.50"
+    assert format_limit("elapsed", 90_000) == "elapsed 90 s"
 
 
 def test_folded_text_counts_its_other_lines() -> None:
-    assert list(folded("one two three", 1, "> ", width=7)) == ["> one", "  … 2 more lines"]
+    assert list(fold_lines("one two three", 1, "> ", width=7)) == ["> one", "  … 2 more lines"]

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from boolab.core.endings import finished_unexecuted, proxy_success, terminated, turn_proxy_success
+from boolab.core.endings import has_unexecuted_finish, is_terminated, proxy_success, turn_proxy_success
 from boolab.core.finish_reasons import finish_reason
 from boolab.core.run import Run
 from boolab.core.types import Response, Step, Stop, ToolCall, ToolResult
@@ -15,7 +15,7 @@ CALLS = {"tool_calls": [call("look", what="A")]}
 
 
 def both(run: Run) -> tuple[bool, bool]:
-    return terminated(run), proxy_success(run)
+    return is_terminated(run), proxy_success(run)
 
 
 def test_a_run_that_answers_in_words_is_a_success() -> None:
@@ -106,21 +106,21 @@ def test_the_last_turn_succeeds_as_its_run_does() -> None:
 
 def test_finished_unexecuted_needs_a_finish_with_open_calls() -> None:
     silent = play([CALLS, {**CALLS, "finish_reason": "stop"}, "never"], policy="naive")
-    assert finished_unexecuted(silent)
-    assert not finished_unexecuted(play(steps("A B")))
-    assert not finished_unexecuted(replace(silent, stop=Stop("aborted", 1)))
-    assert not finished_unexecuted(replace(silent, steps=()))
+    assert has_unexecuted_finish(silent)
+    assert not has_unexecuted_finish(play(steps("A B")))
+    assert not has_unexecuted_finish(replace(silent, stop=Stop("aborted", 1)))
+    assert not has_unexecuted_finish(replace(silent, steps=()))
 
 
 def test_a_tool_that_ends_a_run_by_being_called_needs_no_result() -> None:
     submitted = turns(Response("Hi."), Response(tool_calls=(ToolCall("c", "finish", "{}"),)))
     silent = replace(submitted, steps=(submitted.steps[0], submitted.steps[1]._replace(results=(None,))))
     assert both(silent) == (True, True)
-    assert not finished_unexecuted(silent)
+    assert not has_unexecuted_finish(silent)
     two = silent.steps[1].response._replace(tool_calls=(ToolCall("b", "look", "{}"), ToolCall("c", "finish", "{}")))
     both_dropped = silent.steps[1]._replace(response=two, results=(None, None))
     assert both(replace(silent, steps=(silent.steps[0], both_dropped))) == (True, False)
-    assert finished_unexecuted(replace(silent, steps=(silent.steps[0], both_dropped)))
+    assert has_unexecuted_finish(replace(silent, steps=(silent.steps[0], both_dropped)))
 
 
 @pytest.mark.parametrize(

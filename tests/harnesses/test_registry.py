@@ -49,7 +49,6 @@ import boolab.harnesses
 
 boolab.harnesses.__path__.insert(0, sys.argv[1])
 import boolab as bl
-from boolab.core.prices import installed
 from boolab.harnesses.exports.export import export
 from boolab.harnesses.exports.values import Limits
 from boolab.harnesses.registry import provider_of_source, target_of_source

@@ -17,7 +17,7 @@ import pytest
 import boolab as bl
 from boolab.core.messages import Message, Sentinel
 from boolab.core.run import Run, Score
-from boolab.core.run_tree import each_with_subagents
+from boolab.core.run_tree import iterate_with_subagents
 from boolab.core.types import Event
 from boolab.errors import ReadWarning
 from boolab.io.resources import data_path
@@ -79,7 +79,7 @@ def sizes(runs: list[Run]) -> list[int]:
 def kept_canaries(runs: list[Run]) -> set[str]:
     """The canaries in the facts of some runs that stand where a word may stay."""
     allowed: set[str] = set()
-    for run in each_with_subagents(facts_of(runs)):
+    for run in iterate_with_subagents(facts_of(runs)):
         for step in run.steps:  # OTLP has its integers as texts
             allowed |= found_in(str(step.response.usage).encode())
         for place, word in words(run):
@@ -168,7 +168,7 @@ def test_each_value_of_an_event_of_a_sample_has_a_rule() -> None:
     events = {
         (event.kind, name)
         for sample in FORMATS
-        for run in each_with_subagents(read(OWN / sample))
+        for run in iterate_with_subagents(read(OWN / sample))
         for event in run.events
         for name in event.payload
     }

@@ -10,7 +10,7 @@ from matplotlib.text import Text
 
 import boolab as bl
 from boolab.cli.main import main
-from boolab.display.numbers import runs_in_words
+from boolab.display.numbers import format_runs
 from boolab.plots import plot_heatmap, plot_steps
 from boolab.report.html_page import page_of
 from boolab.report.question import Question
@@ -93,7 +93,7 @@ def test_subagent_runs_are_counted_alike_and_their_agents_last(capsys: pytest.Ca
         [counts.agent for counts in study.agent_counts] == study.found["agent"].tolist() == ["claude_code", "subagent"]
     )
     base, of = study.root_successes
-    size = runs_in_words(2, len(study.units), 1)
+    size = format_runs(2, len(study.units), 1)
     page = " ".join(re.sub(r"<[^>]+>", " ", page_of(study, transcripts=False)).split())
     assert f"{size}, " in page
     assert f"{base} {study.success_noun(base)} of {of} turns" in page

@@ -9,7 +9,7 @@ import pytest
 
 import boolab as bl
 from boolab.cli.main import main
-from boolab.core.run_tree import descendants, rebuilt
+from boolab.core.run_tree import descendants, rebuild
 from boolab.core.types import Event
 from boolab.live.follow.fleet import Fleet
 from boolab.live.follow.places import places_of
@@ -124,6 +124,6 @@ def test_rebuilt_run_keeps_the_order_of_its_subagents() -> None:
 
     run = tree("a")
     assert [child.run_id for child in descendants(run)] == [*"bcdefg"]
-    assert rebuilt(run, lambda run: replace(run, task="x")) == rebuilt(replace(run), lambda run: replace(run, task="x"))
-    assert [child.run_id for child in descendants(rebuilt(run, replace))] == [*"bcdefg"]
-    assert rebuilt(run, lambda run: run) == run
+    assert rebuild(run, lambda run: replace(run, task="x")) == rebuild(replace(run), lambda run: replace(run, task="x"))
+    assert [child.run_id for child in descendants(rebuild(run, replace))] == [*"bcdefg"]
+    assert rebuild(run, lambda run: run) == run

@@ -64,7 +64,7 @@ def test_scheduler_that_does_not_answer_ends_a_sweep(
 
     def threads(client: executors._ClientExecutor) -> int:
         if silent:
-            raise client._lost(TimeoutError())
+            raise client._scheduler_error(TimeoutError())
         return answer(client)
 
     monkeypatch.setattr(executors._ClientExecutor, "threads", threads)

@@ -20,7 +20,7 @@ from benchmarks.conformance.clis.claude_code import CLAUDE_CODE
 from benchmarks.conformance.clis.run import Outcome, play
 from benchmarks.conformance.clis.scripts import Loop
 from benchmarks.environments import ROOT, Skipped
-from boolab.display.text import aligned
+from boolab.display.text import align_columns
 from boolab.live.hooks.counts import monitor_for
 from boolab.live.hooks.options import Options
 from boolab.live.hooks.settings import command_of, with_hook
@@ -134,7 +134,7 @@ def main() -> int:
         failed += not row.agrees(scenario)
         cells = ["-" if cell is None else str(cell) for cell in row]
         table.append([scenario.script, scenario.options, *cells, "" if row.agrees(scenario) else "DIFFERS"])
-    print("\n".join(aligned(table, left=(0, 1, 7, 8))))
+    print("\n".join(align_columns(table, left=(0, 1, 7, 8))))
     return 1 if failed else 0
 
 

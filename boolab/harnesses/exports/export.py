@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import Final, cast
 
-from boolab.display.text import capital
+from boolab.display.text import capitalize
 from boolab.errors import SettingError, near
 from boolab.harnesses.exports.values import Export, Limits, Part, Target
 from boolab.harnesses.presets import get_policy
@@ -41,14 +41,14 @@ def export(target: str, limits: Limits) -> Export:
     if not limits.given:
         raise SettingError(f"there is nothing to export: no limit is on; expected one of {', '.join(LIMITS)}")
     missing = tuple(
-        f"{capital(LIMITS[name].with_value(value))} is not set. {destination.lacks[name]}"
+        f"{capitalize(LIMITS[name].with_value(value))} is not set. {destination.lacks[name]}"
         for name, value in limits.given.items()
         if name in destination.lacks
     )
     parts, notes = destination.build(limits, missing)
     return Export(
         target=target,
-        title=f"{capital(limits.in_words())} for {destination.title}",
+        title=f"{capitalize(limits.in_words())} for {destination.title}",
         parts=parts,
         notes=(*notes, *missing),
         source=destination.source,

@@ -9,12 +9,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from boolab.core.commands import runnable
+from boolab.core.commands import insert_program
 from boolab.core.displayable import Displayable
 from boolab.core.text import clean
 from boolab.core.types import IDENTITIES, Identities
 from boolab.display.document import Code, Document
-from boolab.display.text import WIDTH, joined, wrapped
+from boolab.display.text import WIDTH, joined, wrap_text
 from boolab.errors import SettingError, near
 from boolab.harnesses.front_matter import agent_name, yaml_text
 from boolab.harnesses.policy import Policy
@@ -177,10 +177,10 @@ class Export(Displayable):
         if not any(_COMMENT[part.language] for part in self.parts):
             blocks += ["\n".join(_hashed(note) for note in self.notes)] if self.notes else []
         blocks += [_hashed(f"Source: {self.source}")] if self.source else []
-        return runnable("\n\n".join(blocks))
+        return insert_program("\n\n".join(blocks))
 
     def _document_(self) -> Document:
-        parts = [Code(runnable(part.text), part.how, part.path) for part in self.parts]
+        parts = [Code(insert_program(part.text), part.how, part.path) for part in self.parts]
         source = f"Source: {self.source}" if self.source else ""
         return Document(title=self.title, lead=parts, notes=self.notes, footer=source)
 
@@ -254,7 +254,7 @@ def comment(language: Language, notes: Sequence[str], indent: str = "") -> str:
 
 @lru_cache(maxsize=4096)  # most notes of the hundreds of settings of a CapLab page are alike
 def _comment(note: str, begin: str) -> str:
-    return wrapped(note, WIDTH, begin, f"{begin}  ") + "\n"
+    return wrap_text(note, WIDTH, begin, f"{begin}  ") + "\n"
 
 
 def agent_file(limits: Limits) -> str:
@@ -305,4 +305,4 @@ def nest(changes: Sequence[Change]) -> dict[str, JSONValue]:
 
 
 def _hashed(text: str) -> str:
-    return wrapped(text, WIDTH, "# ", "# ")
+    return wrap_text(text, WIDTH, "# ", "# ")

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from boolab.core.text import printable
+from boolab.core.text import replace_controls
 from boolab.errors import ConfigFileError, FileError, SettingError
 from boolab.harnesses.agent_edit import AgentText, read_agents, set_field
 from boolab.harnesses.front_matter import ALIASES, agent_name
@@ -58,9 +58,9 @@ def format_diff(files: Sequence[PlannedFile]) -> str:
     for read, new in files:
         old = read.text()
         old_title = "/dev/null" if old is None else read.title
-        old_lines, new_lines = (printable(text).splitlines() for text in (old or "", new))
+        old_lines, new_lines = (replace_controls(text).splitlines() for text in (old or "", new))
         lines += difflib.unified_diff(old_lines, new_lines, old_title, read.title, lineterm="")
-    return "\n".join(map(printable, lines))
+    return "\n".join(map(replace_controls, lines))
 
 
 def replace_files(files: Sequence[PlannedFile]) -> None:

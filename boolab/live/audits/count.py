@@ -19,7 +19,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import Final, NamedTuple, TypeAlias
 
-from boolab.core.endings import FINISHING, terminated
+from boolab.core.endings import FINISHING, is_terminated
 from boolab.core.run import Run
 from boolab.core.types import Scope, Step
 from boolab.frames.runs import known_sum, turns_of
@@ -100,7 +100,7 @@ def count_limit(run: Run, native: Native, value: float, policy: Policy | None, s
 
 def _ended_otherwise(run: Run, *, is_over: bool = False) -> bool:
     """Whether the log names what ended a run: itself, with its last calls executed, or a rule."""
-    by_itself = terminated(run) and not is_over and not run.steps[-1].dropped
+    by_itself = is_terminated(run) and not is_over and not run.steps[-1].dropped
     return by_itself or run.stop.reason not in ("finished", "synthesis", *_CUT_OFF_REASONS)
 
 

@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
 from boolab.core.run import Run
-from boolab.core.text import flat, shorten
+from boolab.core.text import flatten, shorten
 from boolab.core.types import Scope
 from boolab.errors import ConfigFileError, RunFormatError, SettingError, near
-from boolab.frames.dtypes import well_formed
+from boolab.frames.dtypes import replace_surrogates
 from boolab.harnesses.groups import WrapUp
 from boolab.harnesses.harness import AgentFiles, ConfigFile, ConfigLimit, Native, is_amount, number_of
 from boolab.harnesses.native_limits import find_limit, harness_of, logged_limits, native_names, owners_by_name
@@ -235,7 +235,7 @@ def hook_notes(paths: Iterable[Path]) -> Iterator[str]:
             continue  # it is no settings file of Claude Code
         by_command: dict[str, list[str]] = {}
         for event, command in mentions:
-            by_command.setdefault(shorten(flat(command), MAX_SHOWN), []).append(event)
+            by_command.setdefault(shorten(flatten(command), MAX_SHOWN), []).append(event)
         for short_command, events in by_command.items():
             event_names = ", ".join(dict.fromkeys(events))
             yield (
@@ -246,7 +246,7 @@ def hook_notes(paths: Iterable[Path]) -> Iterator[str]:
             try:
                 monitor_for(Options.parse(hook_arguments(command) or []))
             except (ValueError, SettingError) as error:
-                yield f"{file}: a hook of boolab that holds no limit, {shorten(flat(command), MAX_SHOWN)}: {error}"
+                yield f"{file}: a hook of boolab that holds no limit, {shorten(flatten(command), MAX_SHOWN)}: {error}"
 
 
 def _settings_in(folder: Path) -> Iterator[Path]:
@@ -393,5 +393,5 @@ def _declared(path: Path, limit: ConfigLimit, source: str, *, line: int = 0) -> 
     if is_amount(limit.value) and limit.value > 0:
         location = f"{path}:{line}" if line else str(path)
         changed = time_of(path.stat())
-        agent = None if limit.agent is None else well_formed(limit.agent)
+        agent = None if limit.agent is None else replace_surrogates(limit.agent)
         yield Declared(limit.name, limit.value, location, agent, source, changed, limit.weights)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from itertools import chain
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from boolab.core.endings import terminated
+from boolab.core.endings import is_terminated
 from boolab.core.run import Run
 from boolab.core.text import count, shorten
 from boolab.core.types import MICRO, Scope
@@ -214,7 +214,7 @@ def _notes(run: Run, limit: RunLimit, counted_limit: Counted, *, stopped: bool) 
         yield f'the last text is not the model\'s: "{shorten(run.text)}"'
     if counted_limit.at_limit and not stopped and not counted_limit.steps_beyond:
         yield "the log does not name what ended it"
-    if counted_limit.own_end and not stopped and not counted_limit.steps_beyond and terminated(run):
+    if counted_limit.own_end and not stopped and not counted_limit.steps_beyond and is_terminated(run):
         yield "it ended by itself exactly at the limit"
     yield from _caveats(run, limit, counted_limit, stopped=stopped)
 

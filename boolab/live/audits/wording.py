@@ -12,7 +12,7 @@ import pandas as pd
 from boolab.core.run import Run
 from boolab.core.run_tree import roots_in
 from boolab.core.text import clean, count, first_of, shorten
-from boolab.display.numbers import money, runs_in_words, short_number
+from boolab.display.numbers import format_runs, money, short_number
 from boolab.display.text import joined
 from boolab.live.audits.declared import Declared
 from boolab.live.audits.verdicts import VerdictRow
@@ -36,7 +36,7 @@ class Words:
         if not self.rows:
             roots = roots_in(self.runs)
             n_subagents = sum(root != index for index, root in enumerate(roots))
-            size = runs_in_words(len(self.runs), None, n_subagents)
+            size = format_runs(len(self.runs), None, n_subagents)
             subject = "this run" if len(self.runs) == 1 else f"these {size}"
             yield f"No limit was declared for {subject}."
             yield 'You can name one: --limit max_steps=30, in Python limits={"max_steps": 30}.'

@@ -15,7 +15,7 @@ from errno import EINVAL
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from boolab.core.gc_pause import without_collection
+from boolab.core.gc_pause import pause_collection
 from boolab.core.run import Run
 from boolab.errors import RunFormatError
 from boolab.io.files import no_file, open_file
@@ -77,7 +77,7 @@ class LogFile:
         if old_state is not None and (old_state[:2] != state[:2] or old_state[2] > state[2]):
             self._restart()
         try:
-            with without_collection():
+            with pause_collection():
                 self._read(stat.st_size)
         except Exception:
             self._restart()  # what was read of it may be counted in part

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from boolab.core.text import clip, count, shorten
 from boolab.display.numbers import duration, money, short_number
-from boolab.display.text import aligned
+from boolab.display.text import align_columns
 from boolab.limits.table import LIMITS
 from boolab.live.follow.rule_state import Fired
 
@@ -190,10 +190,10 @@ def table(rows: Sequence[AgentRow], width: int | None = None) -> list[str]:
     ]
     cells = [[*HEAD], *body]
     for columns in range(len(HEAD), _ALWAYS, -1):
-        lines = aligned([row[:columns] for row in cells], left={0, 1, 2, 9})
+        lines = align_columns([row[:columns] for row in cells], left={0, 1, 2, 9})
         if width is None or max(map(len, lines)) <= width:
             return lines
-    return aligned([row[:_ALWAYS] for row in cells], left={0, 1, 2})
+    return align_columns([row[:_ALWAYS] for row in cells], left={0, 1, 2})
 
 
 def data_of(change: AgentChange) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from boolab.core.context import Context, estimated_tokens
 from boolab.core.events import DURING_STEP, FaultKind
 from boolab.core.messages import History, Input, Message, Sentinel, Text, results_message
 from boolab.core.run import Compacted, Run, WrapUp
-from boolab.core.text import flat
+from boolab.core.text import flatten
 from boolab.core.types import Event, Step
 from boolab.errors import describe
 
@@ -116,7 +116,7 @@ class TurnRecord:
         in_step, n_steps = self._in_step(), len(self._history.steps)
         if kind == "fault":
             facts = {"event": "fault", "run_id": self.run_id, "step": n_steps + in_step}
-            log.warning("run %s: %s", flat(self.run_id), flat(payload["what"]), extra=facts)
+            log.warning("run %s: %s", flatten(self.run_id), flatten(payload["what"]), extra=facts)
         if in_step and kind in DURING_STEP:
             facts = {"after_step": n_steps + 1, "step_number": n_steps + 1, **payload}
             self.report(Event(self._now(), kind, facts))
@@ -163,8 +163,8 @@ def log_dropped(run_id: str, step: Step) -> None:
     """Warn of the calls of a step that were paid for and not executed."""
     dropped = [call.name for call in step.dropped]
     facts = {"event": "dropped", "run_id": run_id, "step": step.index, "tools": dropped}
-    names = flat(", ".join(dropped))
-    log.warning("run %s: step %d: tool calls dropped: %s", flat(run_id), step.index, names, extra=facts)
+    names = flatten(", ".join(dropped))
+    log.warning("run %s: step %d: tool calls dropped: %s", flatten(run_id), step.index, names, extra=facts)
 
 
 def log_end(run: Run) -> None:
@@ -183,16 +183,16 @@ def log_end(run: Run) -> None:
     if stop.rule is not None:
         log.info(
             "run %s: stopped by %s at step %d: %s, value %s",
-            flat(run.run_id),
+            flatten(run.run_id),
             stop.reason,
             stop.step,
-            flat(stop.rule),
+            flatten(stop.rule),
             stop.value,
             extra={"event": "stop", **facts},
         )
     log.info(
         "run %s: left the loop: %s after %d steps, %d tool calls",
-        flat(run.run_id),
+        flatten(run.run_id),
         stop.reason,
         run.n_steps,
         run.n_tool_calls,

@@ -29,7 +29,7 @@ from boolab.core.clock import VirtualClock, WallClock
 from boolab.core.events import start_event, step_events
 from boolab.core.messages import Message
 from boolab.core.run import Run
-from boolab.core.text import flat
+from boolab.core.text import flatten
 from boolab.core.types import Event, Response, Step, Stop, StopReason, ToolResult, Usage
 from boolab.errors import INTERRUPTS, ModelError, UnknownCounter, WorldError, describe
 from boolab.limits.ladder import LadderState, Progress
@@ -262,7 +262,7 @@ class Turn:
         position = str(number) if cap is None else f"{self.steps_completed + 1}/{cap}"
         run_id, name = self.record.run_id, self.plan.agent.name
         facts = {"run_id": run_id, "turn": self.ladder.turn, "step": number, "cap": cap, "agent": name}
-        log.info("run %s: step_start %s", flat(run_id), position, extra={"event": "step_start", **facts})
+        log.info("run %s: step_start %s", flatten(run_id), position, extra={"event": "step_start", **facts})
 
     def next_mode(self) -> tuple[str, bool]:
         """The mode of the next request, and whether it is announced as the last."""
@@ -388,7 +388,7 @@ class Turn:
         if self.is_aborted:
             return self.interrupt(partial_of(error))  # the failure is how the model took the abort
         self.record.error = describe(error)
-        log.debug("run %s: where the failure came from", flat(self.record.run_id), exc_info=error)
+        log.debug("run %s: where the failure came from", flatten(self.record.run_id), exc_info=error)
         return self._stop_after("failed", self.record.error, partial_of(error))
 
     def _stop_after(self, event: str, error: str, partial: Response | None) -> Stop:

@@ -19,7 +19,7 @@ from tqdm.auto import tqdm
 from boolab.core.text import count
 from boolab.core.types import Scope
 from boolab.display.numbers import level, percent
-from boolab.frames.data_set import of_set
+from boolab.frames.data_set import attach_set
 from boolab.frames.dtypes import FLAG, FLOAT, TEXT, axis_dtype, cells
 from boolab.frames.runs import distinct_runs
 from boolab.limits.table import LIMITS
@@ -153,7 +153,7 @@ def frontier(
     parts = [(names, judged_runs.rows(part.index.to_numpy())) for names, part in grouped(judged_runs.units, keys)]
     with tqdm(parts, unit="group", disable=not progress, delay=1) as bar:
         groups = [_group(names, part, keys, confidence, seed) for names, part in bar]
-    frame = of_set(_frame(groups, keys, settings), runs)
+    frame = attach_set(_frame(groups, keys, settings), runs)
     points = list(pairs(groups, lambda group: _band_rows(group.band)))
     front_rows = first_on_front(frame)
     return Frontier(

@@ -14,7 +14,7 @@ from itertools import chain
 
 import numpy as np
 
-from boolab.core.gc_pause import without_collection
+from boolab.core.gc_pause import pause_collection
 from boolab.core.run import Run
 from boolab.core.types import Scope
 from boolab.errors import SettingError, near
@@ -121,7 +121,7 @@ def feature_table(
     ledger = ledger_of(runs, scope=scope).kept()
     reader = FeatureReader(names, detectors)
     by_turn = (ledger.runs["scope"] == "turn").tolist()
-    with without_collection():
+    with pause_collection():
         rows_by_run = (_rows(run, reader, turns=turns) for run, turns in zip(runs, by_turn, strict=True))
         rows = list(chain.from_iterable(rows_by_run))
     values = np.array(rows, dtype=float).reshape(-1, len(names))

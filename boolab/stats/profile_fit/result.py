@@ -26,7 +26,7 @@ from boolab.core.run import Run
 from boolab.core.text import count
 from boolab.display.document import Document
 from boolab.errors import SettingError
-from boolab.frames.data_set import of_set
+from boolab.frames.data_set import attach_set
 from boolab.frames.dtypes import FLAG, FLOAT, INT, TEXT, cells
 from boolab.limits.catalog import max_steps
 from boolab.runtime.engine.abort import Abort
@@ -124,7 +124,7 @@ def fit_of(
     longest = max(len(turn.moves) for turn in recorded)  # beyond it there is nothing to compare with
     played = turns(play(profile, simulated, [turn.run.task for turn in recorded], longest), finish_tool)
     goodness, bands = compared(recorded, played, figures.confidence)
-    bands = of_set(bands, [turn.run for turn in recorded])
+    bands = attach_set(bands, [turn.run for turn in recorded])
     rows = figures.rows
     intervals = {
         "parameter": cells([*rows], TEXT),

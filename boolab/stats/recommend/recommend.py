@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 
 import pandas as pd
 
-from boolab.core.run_tree import in_agent_order
+from boolab.core.run_tree import order_agents
 from boolab.core.types import MICRO, Identities, Scope
 from boolab.display.document import Document
 from boolab.display.numbers import level, span
@@ -406,11 +406,11 @@ def _limits_of(ledger: Ledger, scope: Scope, policy: Policy | None, identity: Id
 
 
 def _order_groups(groups: Sequence[Group], ledger: Ledger, keys: Sequence[str]) -> list[Group]:
-    """The groups in the order of their first runs; agents in that of `in_agent_order`."""
+    """The groups in the order of their first runs; agents in that of `order_agents`."""
     if "agent" in keys and group_noun(keys) == "agent":
         names = [_name(values) for values in ledger.runs[list(keys)].itertuples(index=False, name=None)]
         main = ledger.runs[PARENT].isna().tolist() if PARENT in ledger.runs else [True] * ledger.n_runs
-        order = {name: position for position, name in enumerate(in_agent_order(names, main))}
+        order = {name: position for position, name in enumerate(order_agents(names, main))}
     else:
         order = {_name(values): position for position, (values, _) in enumerate(grouped_units(ledger, keys))}
     return sorted(groups, key=lambda group: order.get(_name(group.names), len(order)))

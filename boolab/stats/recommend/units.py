@@ -16,7 +16,7 @@ from typing import Any, Final, Literal
 import numpy as np
 import pandas as pd
 
-from boolab.core.run_tree import Kin, in_labelled_groups, roots_of
+from boolab.core.run_tree import Kin, flag_labelled_groups, roots_of
 from boolab.errors import SettingError
 from boolab.frames.dtypes import TEXT
 from boolab.frames.recording import PARENT
@@ -67,7 +67,7 @@ def split_by_label(runs: Ledger, success_by: Literal["label", "ended"] | None, k
     kin = runs.kin()
     roots = list(range(runs.n_runs)) if kin is None else roots_of(kin.parent)
     groups = runs.runs.groupby(list(keys), dropna=False, sort=False).ngroup().tolist()
-    by_label = np.array(in_labelled_groups(groups, roots, (runs.success >= 0).tolist()), dtype=bool)
+    by_label = np.array(flag_labelled_groups(groups, roots, (runs.success >= 0).tolist()), dtype=bool)
     if by_label.all():
         return [runs]
     proxy_runs = replace(runs.take(~by_label), success_by=PROXY)

@@ -10,7 +10,7 @@ import pandas as pd
 
 from boolab.core.text import count, first_of
 from boolab.core.types import MICRO
-from boolab.display.numbers import level, percent, runs_in_words
+from boolab.display.numbers import format_runs, level, percent
 from boolab.display.text import joined
 from boolab.limits.table import LIMITS, MEASURES
 from boolab.stats.kept_share import tasks_missing
@@ -60,7 +60,7 @@ class Advice:
         of = f" of {count(tasks, 'task')}" if tasks else ", tasks not named"
         kin = runs.kin()
         below = 0 if kin is None or not kin.calls else sum(parent >= 0 for parent in kin.parent)
-        size_of_runs = runs_in_words(runs.n_runs, units.n_runs if self.noun == "turn" else None, below)
+        size_of_runs = format_runs(runs.n_runs, units.n_runs if self.noun == "turn" else None, below)
         of = f",{of}" if below and tasks else of
         size = f"{count(runs.n_steps, 'step')}, {count(calls, 'tool call')}"
         yield f"Data: {size_of_runs}{of}; {size}."

@@ -11,7 +11,7 @@ import pandas as pd
 
 from boolab.core.types import Scope
 from boolab.errors import SettingError
-from boolab.frames.data_set import of_set
+from boolab.frames.data_set import attach_set
 from boolab.frames.dtypes import FLOAT, INT, TEXT
 from boolab.io.checks import whole
 from boolab.limits.stop import StopRule, Threshold
@@ -155,7 +155,7 @@ def precision_recall_df(
             head = {"detector": sweep.name, "threshold": threshold, "rule": str(sweep.rule)}
             rows.append(head | row | {"positive_is": truth.name, "confidence": confidence})
             groups.append(values)
-    return of_set(frame_of(keys, groups, _COLUMNS, rows), runs)
+    return attach_set(frame_of(keys, groups, _COLUMNS, rows), runs)
 
 
 class _Sweep(NamedTuple):

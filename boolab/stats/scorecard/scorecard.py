@@ -15,9 +15,9 @@ import pandas as pd
 
 from boolab.core.text import count, shorten
 from boolab.core.types import Scope
-from boolab.display.numbers import all_of, level, percent
+from boolab.display.numbers import format_all, level, percent
 from boolab.errors import SettingError
-from boolab.frames.data_set import of_set
+from boolab.frames.data_set import attach_set
 from boolab.frames.dtypes import FLOAT, INT, TEXT
 from boolab.limits.function_rule import AnyRule
 from boolab.limits.learned.models import BILLION
@@ -174,7 +174,7 @@ def scorecard(
     groups = [GroupScores(values, part, keys, scores, confidence) for values, part in grouped(judged_units, keys)]
     words = _ScorecardText(truth, scores, confidence)
     rows = list(pairs(groups, lambda group: group.rows))
-    frame = of_set(frame_of(keys, [group.keys for group, _ in rows], _COLUMNS, [row for _, row in rows]), runs)
+    frame = attach_set(frame_of(keys, [group.keys for group, _ in rows], _COLUMNS, [row for _, row in rows]), runs)
     return Finding(
         title=f"What {count(len(rule_list), 'stop rule')} would have caught, and at which cost",
         frame=frame,
@@ -316,7 +316,7 @@ class _ScorecardText:
         share = f"(recall {sentence:,} of {n:,}, {self.interval(row, 'recall')})"
         if short:
             return f"{sentence:,} of {count(n, 'run')} {subject} {share}"
-        all_alarms = all_of(n, "run")
+        all_alarms = format_all(n, "run")
         return f"it misses {all_alarms[0].lower()}{all_alarms[1:]} {subject} {share}"
 
     def _false(self, row: Mapping[str, Any]) -> str:

@@ -13,12 +13,12 @@ from boolab.core.text import clean, clip, count, shorten
 from boolab.core.types import MICRO, REDACTED, ToolCall
 from boolab.display.text import NO_NAME
 from boolab.display.tool_kinds import Kind, kind_of
-from boolab.frames.runs import used_by
+from boolab.frames.runs import sum_usage
 
 
 def tokens_of(run: Run) -> int | None:
     """Input and output tokens of all requests; None if unknown, or if there was no request."""
-    return used_by(run, "input_tokens", "output_tokens") if run.steps or run.outside else None
+    return sum_usage(run, "input_tokens", "output_tokens") if run.steps or run.outside else None
 
 
 def calls_of(run: Run) -> Iterator[ToolCall]:
@@ -28,7 +28,7 @@ def calls_of(run: Run) -> Iterator[ToolCall]:
 
 def dollars_of(run: Run) -> float | None:
     """The cost of all requests in dollars; None if unknown, or if there was no request."""
-    cost = used_by(run, "cost") if run.steps or run.outside else None
+    cost = sum_usage(run, "cost") if run.steps or run.outside else None
     return None if cost is None else cost / MICRO
 
 

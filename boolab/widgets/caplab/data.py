@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from boolab.core.run import Run
-from boolab.core.run_tree import in_agent_order, in_labelled_groups, roots_in
+from boolab.core.run_tree import flag_labelled_groups, order_agents, roots_in
 from boolab.core.text import clean, count, shorten
 from boolab.core.types import Identities
 from boolab.errors import SettingError
@@ -127,7 +127,7 @@ class CapTables:
         """The agents whose runs have labels, or that are in a family of one that has."""
         agents = [run.agent for run in self.runs]
         labelled = [run.success is not None for run in self.runs]
-        flags = in_labelled_groups(agents, roots_in(self.runs), labelled)
+        flags = flag_labelled_groups(agents, roots_in(self.runs), labelled)
         return {agent for agent, has_label in zip(agents, flags, strict=True) if has_label}
 
     def _n_runs(self, setting: Setting) -> int:
@@ -237,7 +237,7 @@ def _agents_of_roots(runs: Sequence[Run]) -> list[str]:
     if not any(run.parent_run_id in ids for run in runs):
         return []
     roots = [run for run in runs if run.parent_run_id not in ids]
-    return in_agent_order([run.agent for run in roots], [run.parent_run_id is None for run in roots])
+    return order_agents([run.agent for run in roots], [run.parent_run_id is None for run in roots])
 
 
 def _where(setting: Setting) -> Hashable:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from boolab.core.text import count
-from boolab.display.numbers import level, money, percent, rounded_down, short_number
-from boolab.display.text import capital, joined
+from boolab.display.numbers import floor_percent, level, money, percent, short_number
+from boolab.display.text import capitalize, joined
 from boolab.harnesses.setting import Setting
 from boolab.limits.table import LIMITS, MEASURES
 from boolab.stats.trade import BETTER_OFF, Trade
@@ -86,8 +86,8 @@ def _tip(curve: CapCurve, n: int, share: float | None) -> list[list[str]]:
     if curve.total:
         lower, upper = curve.kept_lower[n], curve.upper[n]
         kept_range = f"{lower:,}" if lower == upper else f"{lower:,}\u2013{upper:,}"
-        rows.append(["kept", f"{kept_range} of {curve.total:,}", rounded_down(lower / curve.total)])
-        rows.append(["at least", "", rounded_down(curve.at_least[n])])
+        rows.append(["kept", f"{kept_range} of {curve.total:,}", floor_percent(lower / curve.total)])
+        rows.append(["at least", "", floor_percent(curve.at_least[n])])
     if share is not None:
         amount_text = amounts(curve.saved[n], curve.totals[n], curve.measure)
         rows.append(
@@ -155,13 +155,13 @@ def _kept_number(kept_counts: Mapping[str, int], min_share: float, sure: str, *,
     lower, upper, total = kept_counts["lower"], kept_counts["upper"], kept_counts["of"]
     if not total:
         return {"key": "kept", "label": label, "value": "none", "of": "to keep", "below": "", "wrong": ""}
-    shares = "\u2013".join(dict.fromkeys([rounded_down(lower / total), rounded_down(upper / total)]))
+    shares = "\u2013".join(dict.fromkeys([floor_percent(lower / total), floor_percent(upper / total)]))
     return {
         "key": "kept",
         "label": label,
         "value": f"{lower:,}" if lower == upper else f"{lower:,}\u2013{upper:,}",
         "of": f"of {total:,}, {shares}",
-        "below": "no limit is set" if min_share == 1 else f"at least {rounded_down(min_share)} {sure}",
+        "below": "no limit is set" if min_share == 1 else f"at least {floor_percent(min_share)} {sure}",
         "wrong": "",
     }
 
@@ -174,7 +174,7 @@ def _saved_number(saved: Sequence[Mapping[str, Any]], min_share: float | None, s
         for saved_measure in saved[1:]
         if saved_measure["share"] is not None
     ]
-    bound_text = f"at least {rounded_down(min_share)} {sure}" if min_share is not None and first["saved"] else ""
+    bound_text = f"at least {floor_percent(min_share)} {sure}" if min_share is not None and first["saved"] else ""
     return {
         "key": f"saved-{first['measure']}",
         "label": f"{first['label'].capitalize()} saved",
@@ -245,7 +245,7 @@ def verdict_of(
         what.append(f"{'save' if several else 'saves'} {percent(saved['share'])} of the {saved['label']}")
     if not what:
         return ["Nothing is on record to keep or to save.", ""]
-    first = capital(f"{joined(limits)} {' and '.join(what)}.")
+    first = capitalize(f"{joined(limits)} {' and '.join(what)}.")
     found = trade_in_numbers(kept, saved)
     trade = found.sentence.partition(":")[0].rstrip(".")  # its numbers are among the four below
     advice = f": {BETTER_OFF}" if found.is_poor else ""
@@ -254,7 +254,7 @@ def verdict_of(
 
 def _shares(kept: Mapping[str, int]) -> str:
     """The share that is kept, or where it is not known for certain, from the least to the most."""
-    ends = dict.fromkeys(rounded_down(kept[end] / kept["of"]) for end in ("lower", "upper"))
+    ends = dict.fromkeys(floor_percent(kept[end] / kept["of"]) for end in ("lower", "upper"))
     return " to ".join(ends)
 
 

@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Literal, NamedTuple
 
 from boolab.core.run import Run
-from boolab.core.run_tree import in_agent_order
+from boolab.core.run_tree import order_agents
 from boolab.core.text import clean, count
 from boolab.display.text import NO_NAME
 from boolab.errors import SettingError
@@ -85,7 +85,7 @@ def groups_of(runs: Sequence[Run], *, families: bool) -> list[RunGroup]:
     keys: dict[int, str] = {}
     for group in agent_groups:
         keys |= dict.fromkeys(group.runs, group.name)
-    order = in_agent_order([*keys.values()], [runs[index].parent_run_id is None for index in keys])
+    order = order_agents([*keys.values()], [runs[index].parent_run_id is None for index in keys])
     agent_groups.sort(key=lambda group: order.index(group.name))
     if len(agent_groups) > 1 and not families:
         unions.append(_group(ALL_AGENTS, None, range(len(runs)), runs))

@@ -11,7 +11,7 @@ from boolab.core.redacted import chars_of, is_redacted
 from boolab.core.run import Run, stop_place
 from boolab.core.text import clean, clip, count, first_of
 from boolab.core.types import REDACTED, Step, ToolCall, ToolResult
-from boolab.display.text import aligned
+from boolab.display.text import align_columns
 from boolab.display.tool_kinds import Kind, kind_of
 from boolab.limits.call_identity import arguments_hash
 from boolab.limits.table import LIMIT_OF_REASON, LIMITS
@@ -160,7 +160,7 @@ def compare_text(data: Mapping[str, Any]) -> str:
     same = sum(s["n_a"] for s in data["stretches"] if s["kind"] == "same")
     lines.append(f"{count(same, 'step')} {'is' if same == 1 else 'are'} the same.")
     rows = [[row["name"], *(row[column] or "?" for column in ("a", "b", "difference"))] for row in data["table"]]
-    lines += [f"  {line}" for line in aligned(rows)]
+    lines += [f"  {line}" for line in align_columns(rows)]
     return "\n".join([*lines, *data["notes"]])
 
 

@@ -13,7 +13,7 @@ import pandas as pd
 from boolab.core.run import Run
 from boolab.core.text import clean, count, shorten
 from boolab.display.numbers import span, whole_percent
-from boolab.display.text import aligned, capital
+from boolab.display.text import align_columns, capitalize
 from boolab.frames.dtypes import axis_value, is_missing
 from boolab.limits.table import LIMITS
 from boolab.plots._grid import UNITS, SuccessWords, setting, spent_and_saved
@@ -97,7 +97,7 @@ def heatmap_text(data: Mapping[str, Any]) -> str:
         head = [data["y"]["name"], *data["x"]["ticks"]]
         cells = [[f"{cell['text']}{'*' if cell['good'] else ' '}" for cell in row] for row in data["rows"]]
         ticks = reversed(data["y"]["ticks"])
-        lines += aligned([head, *([tick, *row] for tick, row in zip(ticks, cells, strict=True))])
+        lines += align_columns([head, *([tick, *row] for tick, row in zip(ticks, cells, strict=True))])
         if data["keep"]:
             lines.append(f"*: {data['keep']}")
         lines += [f"saves the most: {cell['name']}" for row in data["rows"] for cell in row if cell["best"]]
@@ -285,7 +285,7 @@ def verdict_of(grid: Square, best: Mapping[Hashable, object] | None, x: str, y: 
     upper = facts.get("kept_upper", lower)
     kept = span(lower, lower if pd.isna(upper) else int(upper))  # type: ignore[call-overload]
     saves = spent_and_saved("steps", facts)
-    return f"{capital(_named(facts, x, y))} keeps {kept} of {successes}, {saves}"
+    return f"{capitalize(_named(facts, x, y))} keeps {kept} of {successes}, {saves}"
 
 
 def _known(grid: Square) -> pd.DataFrame | None:

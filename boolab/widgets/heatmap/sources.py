@@ -17,7 +17,7 @@ from boolab.core.run import Run
 from boolab.core.types import MICRO, Identities, Scope
 from boolab.errors import SettingError
 from boolab.frames.dtypes import INT, axis_dtype, is_missing
-from boolab.frames.runs import known_sum, used_by
+from boolab.frames.runs import known_sum, sum_usage
 from boolab.harnesses.policy import Policy
 from boolab.limits.table import LIMITS
 from boolab.plots._grid import setting
@@ -207,8 +207,8 @@ def _means(runs: Sequence[Run], *, labelled: bool) -> dict[str, Any]:
         SHARE: sum(known) / len(known) if known else None,
         "mean_steps": sum(run.n_steps for run in runs) / len(runs),
         "mean_tool_calls": sum(run.n_tool_calls for run in runs) / len(runs),
-        "mean_tokens": _mean([used_by(run, "input_tokens", "output_tokens") for run in runs]),
-        "mean_cost_usd": _mean([used_by(run, "cost") for run in runs], MICRO),
+        "mean_tokens": _mean([sum_usage(run, "input_tokens", "output_tokens") for run in runs]),
+        "mean_cost_usd": _mean([sum_usage(run, "cost") for run in runs], MICRO),
         **reasons,
     }
 

@@ -9,7 +9,7 @@ from itertools import chain
 from typing import Any, Final
 
 from boolab.core.run import Run
-from boolab.display.transcript import limit_in_words
+from boolab.display.transcript import format_limit
 from boolab.frames.runs import turns_of
 from boolab.harnesses.policy import Policy
 from boolab.harnesses.presets import get_policy
@@ -58,7 +58,7 @@ def limits_of(
 def real_stop(run: Run) -> dict[str, Any]:
     """The mark of the stop that is on record; a limit of cost is named by its amount, not by the harness's own word."""
     cost = run.limits.get("cost") if run.stop_reason == "cost_budget" else None
-    limit = limit_in_words("cost", cost) if cost else run.stop.rule or run.stop_reason
+    limit = format_limit("cost", cost) if cost else run.stop.rule or run.stop_reason
     return {
         "label": limit,
         "policy": run.policy,
@@ -164,5 +164,5 @@ def _in_words(stop: Mapping[str, Any], fired: Sequence[Threshold]) -> str:
         return name
     (rule,) = fired
     if rule.counter in ("cost", "elapsed"):
-        return limit_in_words(rule.counter, rule.threshold)
+        return format_limit(rule.counter, rule.threshold)
     return f"{name} {rule.threshold:,}"

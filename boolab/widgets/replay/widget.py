@@ -17,7 +17,7 @@ from boolab.core.types import Response, Step
 from boolab.display.text import NO_NAME
 from boolab.display.transcript import WIDTH
 from boolab.errors import SettingError
-from boolab.frames.dtypes import well_formed
+from boolab.frames.dtypes import replace_surrogates
 from boolab.frames.runs import Runs, as_runs, one_run
 from boolab.harnesses.policy import Policy
 from boolab.io.checks import is_whole
@@ -265,9 +265,10 @@ def _drawable(run: Run) -> Run:
 def _drawable_step(step: Step) -> Step:
     original = step.response
     calls = tuple(
-        call._replace(name=clean(call.name[:80]), arguments=well_formed(call.arguments)) for call in original.tool_calls
+        call._replace(name=clean(call.name[:80]), arguments=replace_surrogates(call.arguments))
+        for call in original.tool_calls
     )
-    results = tuple(result and result._replace(content=well_formed(result.content)) for result in step.results)
+    results = tuple(result and result._replace(content=replace_surrogates(result.content)) for result in step.results)
     response = Response("text" if original.text else "", calls, usage=original.usage)
     return step._replace(response=response, results=results, error="", shadow_stops=())
 

@@ -117,7 +117,7 @@ class RemoteModel:
         self._retry = retry
         self._timeouts = timeouts
         self._rate_limit = rate_limit or RateLimit()
-        self._use_prices = prices is not False and price_table.installed()
+        self._use_prices = prices is not False and price_table.is_installed()
         plain, secret_headers = split_headers(headers or {})
         self._given = ["api_key"] * (api_key is not None) + [f"the header {name}" for name in secret_headers]
         self._settings = {
