@@ -16,7 +16,7 @@ import yaml
 
 from boolab.errors import AgentFileError
 from boolab.harnesses.front_matter import ALIASES, FrontMatter, front_matters
-from boolab.io.text_edit import Replacement, edited, is_same
+from boolab.io.text_edit import Replacement, edit_text, is_same
 from boolab.io.yaml_loader import DocumentError, read_yaml
 from boolab.limits.table import AGENT_LIMITS
 
@@ -271,7 +271,7 @@ def _check_edit(
     def is_expected(agents: list[AgentText]) -> bool:
         return is_same([[agent.data, agent.prompt] for agent in agents], values)
 
-    edit_result = None if change is None else edited(text, [change], read_agents, is_expected)
+    edit_result = None if change is None else edit_text(text, [change], read_agents, is_expected)
     if edit_result is None:
         msg = f"{field} cannot be changed here without changing more of the file: edit it by hand"
         raise AgentFileError(msg, line=line)

@@ -21,13 +21,13 @@ def is_whole(n: object) -> TypeGuard[int]:
     return type(n) is int or (isinstance(n, Integral) and not isinstance(n, bool))
 
 
-def whole(n: object, name: str, minimum: int) -> int:
+def check_whole(n: object, name: str, minimum: int) -> int:
     """A setting as an integer from `minimum` to `MAX_COUNT`; a `SettingError` if it is none."""
     if not is_whole(n) or n < minimum:
         msg = f"{name}({repr_of(n)}): expected an integer >= {minimum}"
         raise SettingError(msg)
     if n > MAX_COUNT:
-        raise too_large(name, MAX_COUNT)
+        raise number_size_error(name, MAX_COUNT)
     return int(n)
 
 
@@ -52,7 +52,7 @@ def repr_of(value: object) -> str:
     return text if len(text) <= _MAX_CHARS else f"{text[: _MAX_CHARS - 1]}…"
 
 
-def too_large(name: str, maximum: int) -> SettingError:
+def number_size_error(name: str, maximum: int) -> SettingError:
     """The error about a number that is larger than `maximum`."""
     return SettingError(f"{name}: the number is too large: expected at most {maximum:,}")
 

@@ -13,7 +13,7 @@ from typing import Final
 
 import pandas as pd
 
-from boolab.io.files import replacing, write_output
+from boolab.io.files import replace_file, write_output
 
 _BEGINS_A_FORMULA: Final = re.compile(r"(?:^|(?<=[;\t\n]))(?=\"*[=+\-@\t\n\uff1d\uff0b\uff0d\uff20])")
 """The beginning of a formula. Quotes before it may be read as an empty quoted cell."""
@@ -26,25 +26,25 @@ def write_csv(table: pd.DataFrame, path: Path) -> None:
 
 def write_parquet(table: pd.DataFrame, path: Path) -> None:
     """Write a table as Parquet, without its index."""
-    with replacing(path) as file:
+    with replace_file(path) as file:
         table.to_parquet(file, index=False)
 
 
 def as_csv(table: pd.DataFrame) -> str:
     """The same as text."""
-    text: str = _inert(table).to_csv(index=False)
+    text: str = _escape_table(table).to_csv(index=False)
     return text
 
 
-def _inert(table: pd.DataFrame) -> pd.DataFrame:
-    frame = table.rename(columns=inert)
+def _escape_table(table: pd.DataFrame) -> pd.DataFrame:
+    frame = table.rename(columns=escape_formula)
     for index, kind in enumerate(frame.dtypes):
         if not pd.api.types.is_numeric_dtype(kind):
-            frame.isetitem(index, frame.iloc[:, index].astype(object).map(inert, na_action="ignore").array)
+            frame.isetitem(index, frame.iloc[:, index].astype(object).map(escape_formula, na_action="ignore").array)
     return frame
 
 
-def inert(value: object) -> object:
+def escape_formula(value: object) -> object:
     """A text with a `'` before all that a spreadsheet takes for a formula; other values as they are."""
     if not isinstance(value, str):
         return value

@@ -30,7 +30,7 @@ from stat import S_IMODE, S_ISLNK, S_IWUSR
 from typing import Any, Final, NamedTuple
 
 from boolab.errors import ConfigFileError
-from boolab.io.files import no_file, read_file
+from boolab.io.files import describe_non_file, read_file
 
 MAX_FILE_BYTES: Final = 4_000_000
 RUN_AGAIN: Final = "run the command again"
@@ -263,7 +263,7 @@ class _Edit:
     def _check(self) -> None:
         """Refuse what cannot be replaced without a loss."""
         old, name = self._old, self._name
-        if problem := no_file(old):
+        if problem := describe_non_file(old):
             raise _Refusal(f"is {problem}")
         if not old.st_mode & S_IWUSR or not os.access(name, os.W_OK, dir_fd=self._folder):
             rights = f"uid {old.st_uid}, permissions {S_IMODE(old.st_mode):03o}"
@@ -292,12 +292,12 @@ class _Edit:
             identity = self._copy(temp_name, new)
             self._is_held = _hold(self._handle)
             self._check_as_read()
-            if not _renamed(self._folder, temp_name, self._name, _EXCHANGE):
+            if not _rename_new(self._folder, temp_name, self._name, _EXCHANGE):
                 os.replace(temp_name, self._name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
             elif not self._is_as_read(temp_name):
                 keep = True
                 keep = not self._is_given_back(temp_name, identity, new)
-                raise _Refusal(self._kept(temp_name) if keep else self._changed)
+                raise _Refusal(self._kept_message(temp_name) if keep else self._changed)
         finally:
             if not keep:
                 with suppress(FileNotFoundError):
@@ -307,7 +307,7 @@ class _Edit:
         """Put back what another program wrote; False if it wrote once more meanwhile, and the first is now beside."""
         while True:
             previous = _identity(self._folder, temp_name)
-            if not _renamed(self._folder, temp_name, self._name, _EXCHANGE):
+            if not _rename_new(self._folder, temp_name, self._name, _EXCHANGE):
                 return False
             if _identity(self._folder, temp_name) == identity:
                 break
@@ -323,11 +323,11 @@ class _Edit:
             try:
                 _move(self._folder, temp_name, self._name)
             except OSError as error:
-                raise _Refusal(self._kept(temp_name)) from error
+                raise _Refusal(self._kept_message(temp_name)) from error
             raise _Refusal(self._changed)
         os.unlink(temp_name, dir_fd=self._folder)
 
-    def _kept(self, temp_name: str) -> str:
+    def _kept_message(self, temp_name: str) -> str:
         path = self._target.with_name(temp_name)
         return f"was written twice by another program at this moment: what it wrote first is now {path}"
 
@@ -404,12 +404,12 @@ def _read_content(folder: int, name: str, max_bytes: int) -> bytes:
 
 def _move(folder: int, old: str, new: str) -> None:
     """Rename a file; a `FileExistsError` if there is one of the new name."""
-    if not _renamed(folder, old, new, _NO_REPLACE):
+    if not _rename_new(folder, old, new, _NO_REPLACE):
         os.link(old, new, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
         os.unlink(old, dir_fd=folder)
 
 
-def _renamed(folder: int, old: str, new: str, flags: int) -> bool:
+def _rename_new(folder: int, old: str, new: str, flags: int) -> bool:
     """Rename a file in one operation that replaces none; False where the system has no such operation."""
     rename = _renameat2()
     if rename is None:

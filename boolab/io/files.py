@@ -22,7 +22,7 @@ _BUFFER: Final = 2**16
 _KERNEL: Final = ("/proc", "/sys")
 
 
-def no_file(stat: os.stat_result) -> str:
+def describe_non_file(stat: os.stat_result) -> str:
     """Why something is no file of a user; empty if it is one.
 
     To read a pipe may block, and a device may have no end. The kernel's files describe the machine, and reading some of
@@ -85,7 +85,7 @@ def size_of(file: BinaryIO) -> int:
 
 
 def _refuse(stat: os.stat_result, path: str | Path) -> None:
-    if reason := "a link" if S_ISLNK(stat.st_mode) else no_file(stat):
+    if reason := "a link" if S_ISLNK(stat.st_mode) else describe_non_file(stat):
         raise OSError(errno.EISDIR if S_ISDIR(stat.st_mode) else errno.EINVAL, reason, str(path))
 
 
@@ -117,13 +117,13 @@ def output_file(path: Path) -> Path:
 
 
 def write_output(path: Path, text: str) -> None:
-    """Write a text to a file that a user named; see `replacing`."""
-    with replacing(path) as file:
+    """Write a text to a file that a user named; see `replace_file`."""
+    with replace_file(path) as file:
         file.write(text.encode("utf-8"))
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[BinaryIO]:
+def replace_file(path: Path) -> Iterator[BinaryIO]:
     """A new file that replaces `path` once all is written; if the block raises, the old one stays.
 
     It has the permissions of the old one from its first byte on, and its owner where that is possible. The

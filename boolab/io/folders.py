@@ -62,7 +62,7 @@ def _make(name: str, dir_fd: int) -> None:
         return
 
 
-def matching(pattern: str | Path, unread: dict[str, str]) -> Iterator[Path]:
+def match_paths(pattern: str | Path, unread: dict[str, str]) -> Iterator[Path]:
     """What a glob matches, hidden or not. `**` follows no links, because they may form a circle."""
     path = Path(pattern)
     paths: Iterable[str] = [path.anchor]

@@ -17,7 +17,7 @@ from json.decoder import scanstring  # type: ignore[attr-defined] # typeshed lac
 from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
 
 from boolab.errors import ConfigFileError
-from boolab.io.text_edit import Replacement, edited, is_same
+from boolab.io.text_edit import Replacement, edit_text, is_same
 
 PathPart: TypeAlias = str | int
 """A key of an object, or a place in a list; the length of the list is the place after its end."""
@@ -74,15 +74,15 @@ def line_of(text: str, path: Sequence[PathPart]) -> int:
 
 def with_json(text: str, path: Sequence[PathPart], value: object) -> str:
     """The text with another value at a place (keys, and places in lists); objects that lead to it are made."""
-    return JsonText.read(filled(text)).with_value(path, value).text
+    return JsonText.read(fill_blank(text)).with_value(path, value).text
 
 
 def without_json(text: str, path: Sequence[PathPart]) -> str:
     """The text without one value and its key; the text itself if there is none."""
-    return text if filled(text) != text else JsonText.read(text).without(path).text
+    return text if fill_blank(text) != text else JsonText.read(text).without_value(path).text
 
 
-def filled(text: str) -> str:
+def fill_blank(text: str) -> str:
     """The text, or that of an empty object if it is blank: at most a byte-order mark, blanks and line ends."""
     is_blank = not text.removeprefix(_BOM).strip(" \t\r\n")
     return f"{text[: text.startswith(_BOM)]}{{}}\n" if is_blank else text
@@ -139,9 +139,9 @@ class JsonText(NamedTuple):
                     raise _error(text, node.start, f"there is no list for {_path(path)}")
                 new_value = {step: new_value}
             parts = _insert_value(self, node, path[n], new_value)
-        return self._edited(parts, node, _edit_value(self.root.value, path, value))
+        return self._edit(parts, node, _edit_value(self.root.value, path, value))
 
-    def without(self, path: Sequence[PathPart]) -> JsonText:
+    def without_value(self, path: Sequence[PathPart]) -> JsonText:
         """Remove a value with its key; see `without_json`."""
         if not path:
             msg = "the whole text cannot be removed: expected at least one key"
@@ -154,10 +154,10 @@ class JsonText(NamedTuple):
                 return self
             node, above = member.node, node
         parts = [] if member is None else _remove_member(self, above, member)
-        return self._edited(parts, above, _edit_value(self.root.value, path, _DELETED))
+        return self._edit(parts, above, _edit_value(self.root.value, path, _DELETED))
 
-    def _edited(self, parts: Sequence[Replacement], node: _Node, expected: object) -> JsonText:
-        result = edited(self.text, parts, JsonText.read, lambda new: is_same(new.root.value, expected))
+    def _edit(self, parts: Sequence[Replacement], node: _Node, expected: object) -> JsonText:
+        result = edit_text(self.text, parts, JsonText.read, lambda new: is_same(new.root.value, expected))
         if result is None:
             msg = "this cannot be changed without changing more of the file: edit it by hand"
             raise _error(self.text, node.start, msg)

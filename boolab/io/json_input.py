@@ -19,7 +19,7 @@ from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from boolab.errors import RunFormatError
 from boolab.io.files import read_file, size_of
-from boolab.io.packed import DamagedFile, is_packed, unpacked
+from boolab.io.packed import DamagedFile, is_packed, open_unpacked
 
 MAX_LINE: Final = 64 * 2**20
 """The longest line that is read, in bytes."""
@@ -172,7 +172,7 @@ def _has_lone_surrogates(data: bytes) -> bool:
 
 def json_lines(path: str | Path, damage: Damage, parse: Callable[[bytes], Any] = parse) -> Iterator[tuple[int, Any]]:
     """The number and the value of each line of a JSON Lines file; `damage` records what cannot be read."""
-    with unpacked(Path(path)) as file:
+    with open_unpacked(Path(path)) as file:
         number = 0
         while line := _line(file, damage, number + 1):
             number += 1
@@ -188,7 +188,7 @@ def json_lines(path: str | Path, damage: Damage, parse: Callable[[bytes], Any] =
                 values = line_values(line, parse)
             except ValueError as error:
                 damage.truncated = not line.endswith(b"\n")
-                damage.note(number, _not_json(error, line, truncated=damage.truncated))
+                damage.note(number, _json_fault(error, line, truncated=damage.truncated))
                 continue
             for value in values:
                 yield number, value
@@ -252,7 +252,7 @@ def _has_lines(path: Path) -> bool:
     """Whether the first line that is not blank is a JSON value of its own, and another line follows."""
     named_lines = path.name.endswith(".jsonl") or is_packed(path.name)
     try:
-        with unpacked(path) as file:
+        with open_unpacked(path) as file:
             first = next((line for line in iter(lambda: file.readline(MAX_LINE + 1), b"") if not line.isspace()), b"")
             if len(first) > MAX_LINE or all(part.isspace() for part in iter(lambda: file.readline(_BLOCK), b"")):
                 return named_lines
@@ -265,7 +265,7 @@ def _has_lines(path: Path) -> bool:
 def json_document(path: str | Path, damage: Damage, parse: Callable[[bytes], JSON] = parse) -> JSON:
     """The value of a JSON file, or what is before a damage; a `RunFormatError` if nothing of it can be read."""
     path = Path(path)
-    with unpacked(path) as file:
+    with open_unpacked(path) as file:
         size = size_of(file)
         if size > MAX_DOCUMENT:
             raise RunFormatError(f"{size:,} bytes, more than the {MAX_DOCUMENT:,} that are read", path=path)
@@ -279,15 +279,15 @@ def json_document(path: str | Path, damage: Damage, parse: Callable[[bytes], JSO
         return parse(data)
     except ValueError as error:
         line, offset = _offset(data, error)
-        damage.note(line, _not_json(error, data, truncated=str(error).startswith("EOF")))
+        damage.note(line, _json_fault(error, data, truncated=str(error).startswith("EOF")))
         part = _part_of(data[:offset])
         if _remove_last(part):
             damage.truncated = True
             return part
-        raise RunFormatError(_not_json(error, data, truncated=False), path=path, line=line) from None
+        raise RunFormatError(_json_fault(error, data, truncated=False), path=path, line=line) from None
 
 
-def only_objects(values: Iterable[tuple[int, Any]], damage: Damage) -> Iterator[tuple[int, dict[str, Any]]]:
+def filter_objects(values: Iterable[tuple[int, Any]], damage: Damage) -> Iterator[tuple[int, dict[str, Any]]]:
     """The values that are JSON objects, each with its line. `damage` records the others."""
     for line, value in values:
         if isinstance(value, dict):
@@ -310,7 +310,7 @@ def leading_values(data: bytes, lines: int) -> tuple[Any, ...]:
     # A shell or a person may have written lines before the first one.
     first = [*islice(dropwhile(lambda line: not begins_json(line), _lines_of(data)), lines)]
     first = first or [*islice(_lines_of(data), lines)]
-    value = _whole(first[0]) if first else _NO_VALUE
+    value = _parse_whole(first[0]) if first else _NO_VALUE
     if value is not _NO_VALUE:
         return (value, *_parts_of(first[1:]))
     if first:
@@ -346,10 +346,10 @@ def _part_of(data: bytes) -> JSON:
 
 
 def _is_whole(data: bytes) -> bool:
-    return _whole(data) is not _NO_VALUE
+    return _parse_whole(data) is not _NO_VALUE
 
 
-def _whole(data: bytes) -> JSON:
+def _parse_whole(data: bytes) -> JSON:
     """The object or the list that a text is; `_NO_VALUE` if it is none."""
     data = data.strip()
     if not data.startswith((b"{", b"[")) or not data.endswith((b"}", b"]")):
@@ -373,7 +373,7 @@ def _remove_last(part: object) -> bool:
     return any(isinstance(value, list) and value for value in (part, *mapping(part).values()))
 
 
-def _not_json(error: ValueError, data: bytes, *, truncated: bool) -> str:
+def _json_fault(error: ValueError, data: bytes, *, truncated: bool) -> str:
     reason = _POSITION.sub("", str(error))
     if reason == _NO_UTF8:
         try:

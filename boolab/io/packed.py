@@ -144,7 +144,7 @@ class Unpacked:
 
 
 @contextmanager
-def unpacked(path: Path) -> Iterator[io.BufferedReader]:
+def open_unpacked(path: Path) -> Iterator[io.BufferedReader]:
     """A file, open for reading; what it holds unpacked, if it `is_packed`. UTF-16 is read as UTF-8.
 
     Reading from a packed file raises a `RunFormatError` if it holds too much, and `DamagedFile` where it is damaged.
@@ -189,13 +189,13 @@ class _Converted(io.RawIOBase):
 
     def readinto(self, buffer: Buffer) -> int:
         window = memoryview(buffer)
-        block = self._left or self._next(len(window))
+        block = self._left or self._read_next(len(window))
         size = min(len(block), len(window))
         window[:size] = block[:size]
         self._left = block[size:]
         return size
 
-    def _next(self, max_bytes: int) -> bytes:
+    def _read_next(self, max_bytes: int) -> bytes:
         """The next bytes; none at the end. There may be more than are read at once."""
         raise NotImplementedError
 
@@ -208,7 +208,7 @@ class _Recoded(_Converted):
         self._decoder = codecs.getincrementaldecoder(encoding)("replace")
         self._begun = False
 
-    def _next(self, max_bytes: int) -> bytes:  # noqa: ARG002 - a block is decoded whole
+    def _read_next(self, max_bytes: int) -> bytes:  # noqa: ARG002 - a block is decoded whole
         data, block = b"", b"\0"
         while not data and block:
             block = self._file.read(_BLOCK)
@@ -227,10 +227,10 @@ class _Unpacking(_Converted):
         self._packing = packing
         self._piece: _Decompressor | None = None
 
-    def _next(self, max_bytes: int) -> bytes:
+    def _read_next(self, max_bytes: int) -> bytes:
         data = b""
         while not data:
-            packed = self._more()
+            packed = self._read_more()
             if packed is None:
                 return b""
             self._piece = self._piece or self._packing()
@@ -242,7 +242,7 @@ class _Unpacking(_Converted):
         self._count.take(len(data))
         return data
 
-    def _more(self) -> bytes | None:
+    def _read_more(self) -> bytes | None:
         """The packed bytes that are needed next; None at the end of the file."""
         rest = b""
         if self._piece is not None and self._piece.eof:

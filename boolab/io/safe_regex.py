@@ -14,7 +14,7 @@ END: Final = 100_000
 
 
 class Pattern(NamedTuple):
-    """A regular expression, compiled: see `compiled`."""
+    """A regular expression, compiled: see `compile_pattern`."""
 
     regexp: Any  # re2 has no types
 
@@ -27,7 +27,7 @@ class Pattern(NamedTuple):
         return any(self.regexp.search(part.encode(errors="replace")) is not None for part in parts)
 
 
-def compiled(pattern: str) -> Pattern:
+def compile_pattern(pattern: str) -> Pattern:
     r"""Compile a pattern.
 
     Its syntax is that of `re` without lookaround and backreferences: https://github.com/google/re2/wiki/Syntax. `\d`,

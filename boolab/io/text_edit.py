@@ -22,7 +22,7 @@ class Replacement(NamedTuple):
     text: str
 
 
-def edited(
+def edit_text(
     text: str,
     replacements: Iterable[Replacement],
     read: Callable[[str], _Document],

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
 
 from boolab.errors import ConfigFileError
-from boolab.io.text_edit import Replacement, edited, is_same
+from boolab.io.text_edit import Replacement, edit_text, is_same
 
 MAX_DEPTH: Final = 100
 _BOM: Final = "\ufeff"
@@ -88,7 +88,7 @@ def with_toml(text: str, keys: Sequence[str], value: object) -> str:
         return text
     new_text, expected = _format_value(value), _edit_data(document.data, path, value)
     for replacement in _candidates(document, path, new_text, is_new=old is _MISSING):
-        result = edited(text, [replacement], _read, lambda new: is_same(new.data, expected))
+        result = edit_text(text, [replacement], _read, lambda new: is_same(new.data, expected))
         if result is not None:
             return result[0]
     msg = f"{'.'.join(path)} cannot be changed without changing more of the file: edit it by hand"

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 
 from boolab.core.types import MICRO, Identities
 from boolab.errors import SettingError, near
-from boolab.io.checks import MAX_COUNT, repr_of, too_large, whole
+from boolab.io.checks import MAX_COUNT, check_whole, number_size_error, repr_of
 from boolab.limits.call_identity import exempting
 from boolab.limits.detectors.streaks import ErrorStreak, RepeatStreak
 from boolab.limits.stop import OnUnknown, StopRule, Threshold, detector_rule, unknown_option
@@ -35,12 +35,12 @@ def max_steps(n: int) -> StopRule:
         >>> str(bl.max_steps(20))
         'max_steps(20)'
     """
-    return Threshold("step_cap", "steps", whole(n, "max_steps", 0), f"max_steps({n})")
+    return Threshold("step_cap", "steps", check_whole(n, "max_steps", 0), f"max_steps({n})")
 
 
 def ceiling(n: int) -> StopRule:
     """A policy's own limit on steps, for agents that set none. It stops with `step_cap` too, under its own label."""
-    return Threshold("step_cap", "steps", whole(n, "ceiling", 0), f"ceiling({n})")
+    return Threshold("step_cap", "steps", check_whole(n, "ceiling", 0), f"ceiling({n})")
 
 
 def tool_budget(n: int) -> StopRule:
@@ -57,7 +57,7 @@ def tool_budget(n: int) -> StopRule:
         >>> str(bl.tool_budget(50))
         'tool_budget(50)'
     """
-    return Threshold("tool_budget", "tool_calls", whole(n, "tool_budget", 0), f"tool_budget({n})")
+    return Threshold("tool_budget", "tool_calls", check_whole(n, "tool_budget", 0), f"tool_budget({n})")
 
 
 def doom_loop(n: int, identity: Identities = "canonical", exempt: Iterable[str] = ()) -> StopRule:
@@ -103,7 +103,7 @@ def max_tokens(
         raise SettingError(f"max_tokens: of={of!r} is not known; accepted: tokens, input_tokens, output_tokens")
     ending = unknown_option(on_unknown)
     label = f"max_tokens({repr_of(n)}{ending})" if of == "tokens" else f"max_tokens({repr_of(n)}, {of}{ending})"
-    return Threshold("token_budget", of, whole(n, "max_tokens", 0), label, on_unknown)
+    return Threshold("token_budget", of, check_whole(n, "max_tokens", 0), label, on_unknown)
 
 
 def max_cost(usd: float, on_unknown: OnUnknown = "error") -> StopRule:
@@ -187,5 +187,5 @@ def _units(n: object, in_one: int, function: str) -> int:
     if isinstance(n, bool) or not isinstance(n, Real) or not number >= 0:
         raise SettingError(f"{function}({repr_of(n)}): expected a number >= 0")
     if number > MAX_COUNT // in_one:
-        raise too_large(function, MAX_COUNT // in_one)
+        raise number_size_error(function, MAX_COUNT // in_one)
     return max(round(float(number) * in_one), 1) if number > 0 else 0

@@ -21,7 +21,7 @@ from typing import Any, Final, Literal, NamedTuple, ParamSpec, Self, TypeAlias, 
 
 from boolab.core.types import Response, Scope, Step, Stop
 from boolab.errors import RunStopped, SettingError, near
-from boolab.io.checks import check_count, repr_of, whole
+from boolab.io.checks import check_count, check_whole, repr_of
 from boolab.limits.ladder import LadderState, Progress, projected
 from boolab.limits.monitor_input import GivenCall, GivenResult, GivenUsage, response_of, results_of
 from boolab.limits.stop import StopRule
@@ -166,7 +166,7 @@ class Monitor:
             >>> verdict.action, verdict.stop.reason
             ('stop', 'stuck')
         """
-        whole(times, "Monitor.compacted", 0)
+        check_whole(times, "Monitor.compacted", 0)
         self._ladder.compacted(times)
 
     def before(self, calls: Iterable[GivenCall], usage: GivenUsage = None) -> Verdict:

@@ -43,7 +43,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 from boolab.core.types import Stop, StopReason
 from boolab.errors import SettingError, UnknownCounter
-from boolab.io.checks import repr_of, whole
+from boolab.io.checks import check_whole, repr_of
 from boolab.limits.detector import Detector, check_detector
 
 Truth: TypeAlias = Any
@@ -316,7 +316,7 @@ def stop_when(detector: Detector, n: int, on_unknown: OnUnknown = "error", *, la
     """
     check_detector(detector)
     ending = unknown_option(on_unknown)
-    threshold = whole(n, label.partition("(")[0] if label else detector.name, detector.least)
+    threshold = check_whole(n, label.partition("(")[0] if label else detector.name, detector.least)
     label = label or f"stop_when({detector.name}, {n}{ending})"
     return Threshold(detector.reason, detector.name, threshold, label, on_unknown, detector)
 

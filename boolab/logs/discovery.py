@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from boolab.io.folders import matching
+from boolab.io.folders import match_paths
 from boolab.logs.log_files import all_places, readers
 
 _VARIABLE: Final = re.compile(r"^\$(\w+)")
@@ -75,7 +75,7 @@ def _stats(patterns: Iterable[str], unread: dict[str, str]) -> Iterator[os.stat_
     """Each file that matches a pattern, once; `unread` receives what cannot be looked at."""
     inodes = set()
     for pattern in patterns:
-        for path in matching(pattern, unread):
+        for path in match_paths(pattern, unread):
             try:
                 stat = path.stat()
             except FileNotFoundError:

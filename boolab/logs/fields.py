@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias, TypeVar
 
 from boolab.core.run import Run, Score
-from boolab.io.files import no_file, read_file
+from boolab.io.files import describe_non_file, read_file
 from boolab.io.json_input import JSON, Damage, items, json_text, leading_values, mapping, parse, text, whole
 from boolab.io.packed import unpacked_name
 
@@ -121,7 +121,7 @@ def read_once(read: Callable[[_Path], _Content]) -> Callable[[_Path], _Content |
             stat = os.stat(path)  # noqa: PTH116 - it may be a text
         except (OSError, ValueError):
             return None
-        return None if no_file(stat) else of_version(path, stat.st_mtime_ns, stat.st_size)
+        return None if describe_non_file(stat) else of_version(path, stat.st_mtime_ns, stat.st_size)
 
     return of_file
 

@@ -21,10 +21,10 @@ from typing import Final, Literal, NamedTuple, Protocol, TypeAlias, cast, runtim
 import boolab.logs.readers as package
 from boolab.core.run import Run
 from boolab.errors import RunFormatError, SettingError, near, program
-from boolab.io.files import no_file, user_path
-from boolab.io.folders import matching, note_unsearched
+from boolab.io.files import describe_non_file, user_path
+from boolab.io.folders import match_paths, note_unsearched
 from boolab.io.json_input import Damage
-from boolab.io.packed import DamagedFile, is_packed, unpacked, unpacked_name
+from boolab.io.packed import DamagedFile, is_packed, open_unpacked, unpacked_name
 from boolab.logs.fields import Head
 from boolab.logs.from_table import TABLES
 from boolab.logs.near_misses import UNREAD, is_companion, may_be_near_miss, near_miss_by_content, near_miss_by_name
@@ -194,7 +194,7 @@ def find_files(
         for path, is_named, foldered, unread in _matches(item, reader, near=near):
             try:
                 stat = path.lstat() if unread else path.stat()
-                reason = unread or no_file(stat)
+                reason = unread or describe_non_file(stat)
             except OSError as error:
                 if is_named:
                     raise RunFormatError(f"cannot be read: {error.strerror}", path=path) from error
@@ -250,7 +250,7 @@ def _matches(item: str | Path, reader: Reader | None, *, near: bool) -> Iterator
 
 def _expand_glob(path: Path) -> Iterator[tuple[Path, bool, bool, str]]:
     unread: dict[str, str] = {}
-    files = sorted(matching(path, unread))
+    files = sorted(match_paths(path, unread))
     if not files and not unread:
         raise RunFormatError(f"no file matches this pattern{see_doctor(path)}", path=path)
     for file in files:
@@ -337,7 +337,7 @@ def unrecognised(reason: str, path: Path, *, companion: bool = False) -> Unrecog
 
 def head_of(path: Path, size: int = HEAD) -> Head:
     """The beginning of a file, of so many bytes."""
-    with unpacked(path) as file:
+    with open_unpacked(path) as file:
         return Head(_first_bytes(file, size), path)
 
 
@@ -358,7 +358,7 @@ def content_digest() -> Callable[[str], object]:
     def digest(path: str) -> object:
         content = blake2b()
         try:
-            with unpacked(Path(path)) as file:
+            with open_unpacked(Path(path)) as file:
                 while data := file.read(_DIGESTED):
                     content.update(data)
         except (OSError, RunFormatError):

@@ -21,8 +21,8 @@ from boolab.core.run_tree import iterate_with_subagents
 from boolab.errors import RunFormatError, SettingError, install, program
 from boolab.frames.dtypes import TEXT, Column, replace_surrogates
 from boolab.frames.runs import Runs, iterate_runs
-from boolab.io.files import open_file, replacing, size_of, user_path
-from boolab.io.packed import PACKED, most_unpacked, unpacked
+from boolab.io.files import open_file, replace_file, size_of, user_path
+from boolab.io.packed import PACKED, most_unpacked, open_unpacked
 from boolab.logs.atif_format import trajectory
 from boolab.logs.facts import facts_of
 
@@ -80,7 +80,7 @@ def save_runs(runs: Runs, path: str | Path, contents: Contents = "everything") -
     if contents == "facts":
         output_runs = facts_of(output_runs) if isinstance(output_runs, Iterator) else _RunFacts(output_runs)
     check_replaceable(path)
-    with replacing(path) as file:
+    with replace_file(path) as file:
         _WRITERS[_suffix(path)](output_runs, file)
 
 
@@ -113,7 +113,7 @@ def check_replaceable(path: Path) -> None:
 def is_saved(path: Path) -> bool:
     """Whether `save_runs` wrote a file, or it is empty."""
     try:
-        with unpacked(path) as file:
+        with open_unpacked(path) as file:
             head = file.read(_HEAD)
         if not head.startswith(b"PAR1"):
             return not head.strip() or _MARK in head

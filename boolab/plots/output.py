@@ -26,7 +26,7 @@ from matplotlib.figure import Figure, SubFigure
 
 from boolab.display.colours import DARK, LIGHT
 from boolab.errors import SettingError
-from boolab.io.files import replacing
+from boolab.io.files import replace_file
 from boolab.plots.style import Keyword
 from boolab.plots.themed import VECTOR
 
@@ -55,7 +55,7 @@ def save(drawn: Axes | Figure | SubFigure, path: str | PathLike[str] | IO[bytes]
             figure.savefig(path, **options)
             return
         kind = Path(path).suffix.removeprefix(".").lower() or mpl.rcParams["savefig.format"]
-        with replacing(Path(path) if Path(path).suffix else Path(f"{path}.{kind}")) as file:
+        with replace_file(Path(path) if Path(path).suffix else Path(f"{path}.{kind}")) as file:
             figure.savefig(file, **{"format": kind, **options})
 
 

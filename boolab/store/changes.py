@@ -189,7 +189,7 @@ class Prunable(NamedTuple):
     held: int
 
 
-def prunable(connection: sqlite3.Connection, unwanted: Unwanted) -> Prunable:
+def count_prunable(connection: sqlite3.Connection, unwanted: Unwanted) -> Prunable:
     """Count what `prune` would remove."""
     values = unwanted._asdict()
     runs, steps = connection.execute(_COUNT_GOING, values).fetchone()

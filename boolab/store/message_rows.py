@@ -34,7 +34,7 @@ TABLES: Final = {"steps": STEP_COLUMNS, "calls": CALL_COLUMNS, "messages": MESSA
 
 
 class MessageRows:
-    """Makes the rows of a growing run: each call of `new` those since the last one, `last` also the end of the run."""
+    """Makes the rows of a growing run: `new_rows` those since its last call; with `last` also the end of the run."""
 
     def __init__(self) -> None:
         self._prompted = False
@@ -42,23 +42,23 @@ class MessageRows:
         self._inputs = 0
         self._seq = itertools.count()
 
-    def new(self, run: Run, *, last: bool = False) -> tuple[list[Row], list[Row]]:
+    def new_rows(self, run: Run, *, last: bool = False) -> tuple[list[Row], list[Row]]:
         messages: list[Row] = []
         parts: list[Row] = []
-        for origin, step, message in self._new(run, last=last):
+        for origin, step, message in self._new_messages(run, last=last):
             seq = next(self._seq)
             messages.append((seq, message.role, origin, step))
             if origin == "response":
-                rows = _with_calls(message, itertools.count(1))
+                rows = _message_rows(message, itertools.count(1))
             elif origin == "results" and step is not None:
                 results = run.steps[step - 1].results
-                rows = _with_calls(message, (index for index, result in enumerate(results, 1) if result is not None))
+                rows = _message_rows(message, (index for index, result in enumerate(results, 1) if result is not None))
             else:
                 rows = map(_part, message.parts)
             parts += [(seq, index, *row) for index, row in enumerate(rows)]
         return messages, parts
 
-    def _new(self, run: Run, *, last: bool) -> Iterator[tuple[str, int | None, Message]]:
+    def _new_messages(self, run: Run, *, last: bool) -> Iterator[tuple[str, int | None, Message]]:
         """The origin, the step and the message of each new message."""
         if not self._prompted:
             self._prompted = True
@@ -103,7 +103,7 @@ def texts_of_rows(
     return tuple(prompt), tuple(inputs), texts
 
 
-def _with_calls(message: Message, calls: Iterator[int]) -> Iterator[Row]:
+def _message_rows(message: Message, calls: Iterator[int]) -> Iterator[Row]:
     """The rows of a step's message; those of its calls and results refer to the table of calls."""
     for part in message.parts:
         if isinstance(part, ToolCall | ToolResult):

@@ -26,10 +26,10 @@ from boolab.store.changes import (
     Storable,
     Unwanted,
     begin_plan,
+    count_prunable,
     end_plan,
     first_row,
     list_finished,
-    prunable,
     prune,
     put_changes,
     put_child,
@@ -322,7 +322,7 @@ class Store:
         if under_way is None or not under_way.is_part_of(run):
             under_way = _UnderWay(self._take_rows(1), MessageRows())
         root = under_way.root
-        texts = under_way.messages.new(run, last=end is not None)
+        texts = under_way.messages.new_rows(run, last=end is not None)
         changes = RunChanges(head_of(run), *step_rows(run.steps[len(under_way.steps) :]), *texts)
         children = [*descendants(run)]
         fresh = [placed_run for placed_run in enumerate(children, 1) if placed_run[1].run_id not in under_way.members]
@@ -373,7 +373,7 @@ class Store:
         """
         self.flush()
         with explain_errors(self.path):
-            return prunable(self._connection, unwanted)
+            return count_prunable(self._connection, unwanted)
 
     def prune(self, unwanted: Unwanted) -> None:
         """Remove runs, and return their space to the file system.

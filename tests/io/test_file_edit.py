@@ -98,14 +98,14 @@ def test_a_new_file_replaces_none_that_came_meanwhile(tmp_path: Path) -> None:
 
 def at_each_exchange(monkeypatch: pytest.MonkeyPatch, *others: Callable[[], object]) -> None:
     """Let another program do something just before each exchange."""
-    rename, left = file_edit._renamed, [*others]
+    rename, left = file_edit._rename_new, [*others]
 
     def renamed(folder: int, old: str, new: str, flags: int) -> bool:
         if left:
             left.pop(0)()
         return rename(folder, old, new, flags)
 
-    monkeypatch.setattr(file_edit, "_renamed", renamed)
+    monkeypatch.setattr(file_edit, "_rename_new", renamed)
 
 
 def replaced(path: Path, text: str) -> None:

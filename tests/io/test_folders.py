@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from boolab.io.folders import folder_handle, matching, read_below
+from boolab.io.folders import folder_handle, match_paths, read_below
 
 
 def test_folder_below_is_opened_and_made(tmp_path: Path) -> None:
@@ -64,9 +64,9 @@ def test_glob_matches_as_pathlib_does(tmp_path: Path) -> None:
     for pattern in patterns:
         unread: dict[str, str] = {}
         expected = sorted({*tmp_path.glob(f"{pattern}/*" if pattern.endswith("**") else pattern)})
-        assert sorted(matching(tmp_path / pattern, unread)) == expected, pattern
+        assert sorted(match_paths(tmp_path / pattern, unread)) == expected, pattern
         assert unread == {}, pattern
-    assert [*matching(tmp_path / "gone.jsonl", {})] == []
+    assert [*match_paths(tmp_path / "gone.jsonl", {})] == []
 
 
 @pytest.mark.parametrize("pattern", ["*/a.jsonl", "*/*", "**/*.jsonl", "private/a.*"])
@@ -86,5 +86,5 @@ def test_glob_names_folders_that_cannot_be_searched(
     monkeypatch.setattr(os, "stat", refuse)
     monkeypatch.setattr(os, "scandir", lambda path: refuse(path, search=True))
     unread: dict[str, str] = {}
-    assert str(tmp_path / "private/a.jsonl") not in map(str, matching(tmp_path / pattern, unread))
+    assert str(tmp_path / "private/a.jsonl") not in map(str, match_paths(tmp_path / pattern, unread))
     assert unread == {str(tmp_path / "private"): "the folder cannot be searched: Permission denied"}

@@ -9,7 +9,7 @@ import pytest
 import boolab as bl
 from boolab.errors import ReadWarning, RunFormatError
 from boolab.io import packed
-from boolab.io.packed import most_unpacked, unpacked
+from boolab.io.packed import most_unpacked, open_unpacked
 from boolab.logs.load import load_runs
 from tests.support.helpers import play, steps
 
@@ -86,5 +86,5 @@ def test_what_is_read_at_most_depends_on_the_size_of_the_file() -> None:
 def test_a_file_of_another_name_is_read_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "a.json.bz2"
     path.write_bytes(bz2.compress(b"{}"))
-    with unpacked(path) as file:
+    with open_unpacked(path) as file:
         assert file.read() == bz2.compress(b"{}")

@@ -6,12 +6,12 @@ from pathlib import Path
 import pandas as pd
 
 from boolab.io.csv_export import as_csv
-from boolab.io.files import no_file, user_path
-from boolab.io.json_edit import filled
+from boolab.io.files import describe_non_file, user_path
+from boolab.io.json_edit import fill_blank
 from boolab.io.json_input import begins_json, json_text, line_values, micro
 from boolab.io.packed import is_packed, unpacked_name
-from boolab.io.safe_regex import compiled
-from boolab.io.text_edit import Replacement, edited, is_same
+from boolab.io.safe_regex import compile_pattern
+from boolab.io.text_edit import Replacement, edit_text, is_same
 
 
 def test_a_line_may_hold_several_objects() -> None:
@@ -33,7 +33,7 @@ def test_costs_are_micro_dollars_or_unknown() -> None:
 
 
 def test_blank_json_is_filled_with_an_object() -> None:
-    assert [filled("\ufeff\n"), filled("[]")] == ["\ufeff{}\n", "[]"]
+    assert [fill_blank("\ufeff\n"), fill_blank("[]")] == ["\ufeff{}\n", "[]"]
 
 
 def test_packed_logs_are_known_by_their_names() -> None:
@@ -47,7 +47,7 @@ def test_true_and_1_are_two_values_of_an_edit() -> None:
 
 
 def test_an_edit_changes_its_part_of_a_text() -> None:
-    texts = edited("a = 1  # one", [Replacement(4, 5, "2")], lambda text: text, lambda text: "2" in text)
+    texts = edit_text("a = 1  # one", [Replacement(4, 5, "2")], lambda text: text, lambda text: "2" in text)
     assert texts is not None
     assert texts[0] == "a = 2  # one"
 
@@ -57,11 +57,11 @@ def test_tables_of_spreadsheets_run_no_formula() -> None:
 
 
 def test_devices_are_no_files() -> None:
-    assert no_file(Path(os.devnull).stat()) == "a pipe or a device, not a file"
+    assert describe_non_file(Path(os.devnull).stat()) == "a pipe or a device, not a file"
     assert user_path("logs/a.jsonl").name == "a.jsonl"
 
 
 def test_patterns_match_ascii_digits() -> None:
-    pattern = compiled(r"^(error|failed): \d+")
+    pattern = compile_pattern(r"^(error|failed): \d+")
     assert pattern.is_in("failed: 3")
     assert not pattern.is_in("failed: \u0663")

@@ -27,7 +27,7 @@ import boolab as bl
 from boolab.cli.main import main
 from boolab.core.codec import dumps
 from boolab.harnesses.setting import Setting, as_code
-from boolab.io.csv_export import inert, write_csv
+from boolab.io.csv_export import escape_formula, write_csv
 from boolab.logs.atif_format import trajectory
 from boolab.widgets._base.standalone_html import page
 from tests.support.project import PACKAGE
@@ -74,7 +74,7 @@ def moves(text: str) -> list[str]:
 @given(st.lists(st.one_of(st.sampled_from(FORMULAS), st.text(max_size=8), st.integers(-3, 3)), min_size=1))
 def test_no_cell_part_of_inert_text_begins_a_formula(values: list[str | int]) -> None:
     for value in values:
-        said = inert(value)
+        said = escape_formula(value)
         if isinstance(said, int):
             assert said == value
             continue
@@ -123,7 +123,7 @@ def test_whatif_writes_no_cell_that_is_a_formula(
     assert main(["whatif", str(tmp_path / "runs.jsonl"), *asked]) == 0
     with out.open(newline="") as file:
         rows = list(csv.DictReader(file))
-    assert {row["agent"] for row in rows} & {inert(formula)}
+    assert {row["agent"] for row in rows} & {escape_formula(formula)}
     for row in rows:
         assert not any(re.match(r"[=+@\t\r\n]|-[^\d.]", cell) for cell in row.values())
     assert capsys.readouterr().err

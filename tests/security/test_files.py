@@ -12,7 +12,7 @@ import pytest
 
 import boolab as bl
 from boolab.errors import AgentFileError, RunFormatError, ToolError
-from boolab.io.files import replacing
+from boolab.io.files import replace_file
 from boolab.logs.readers._archives import Archive
 from boolab.runtime.tools.workspace import _entries, _read
 from tests.support.project import PACKAGE
@@ -115,7 +115,7 @@ def test_what_is_written_is_private_from_its_first_byte_on(tmp_path: Path) -> No
     path = tmp_path / "runs.jsonl"
     path.write_text("")
     path.chmod(0o600)
-    with replacing(path) as file:
+    with replace_file(path) as file:
         modes = [stat.S_IMODE(one.stat().st_mode) for one in tmp_path.iterdir()]
         file.write(b"x")
     assert modes == [0o600, 0o600]
@@ -128,7 +128,7 @@ def test_two_writers_of_one_file_leave_one_complete_version(tmp_path: Path) -> N
 
     def write(text: bytes) -> None:
         for _ in range(20):
-            with replacing(path) as file:
+            with replace_file(path) as file:
                 for start in range(0, len(text), 100_000):
                     file.write(text[start : start + 100_000])
                     file.flush()

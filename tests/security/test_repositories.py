@@ -20,7 +20,7 @@ from boolab.io.folders import folder_handle
 from boolab.io.git import command
 from boolab.io.git.command import find_git
 from boolab.io.git.objects import ObjectWriter, TreeEntry, tree_bytes
-from boolab.io.git.reading import reading
+from boolab.io.git.reading import open_git
 from boolab.io.git.repository import find_repository
 from boolab.runtime.worlds import checkout, scan
 from boolab.runtime.worlds.checkout import check_out
@@ -549,7 +549,7 @@ def test_pipe_that_replaces_an_object_ends_in_an_error(tmp_path: Path, monkeypat
     commit = kept(run)[1]["commit"]
     path = root / ".git/objects" / commit[:2] / commit[2:]
     monkeypatch.setattr(command, "_SILENT_S", 0.1)
-    with reading(find_repository(root)) as reader:
+    with open_git(find_repository(root)) as reader:
         path.unlink()
         os.mkfifo(path)
         with pytest.raises(bl.errors.WorldError, match="git cat-file printed nothing for 0.1 seconds"):
@@ -638,7 +638,7 @@ def test_git_reads_a_hostile_repository_for_others(tmp_path: Path, program: Path
     git(root, "config", "log.showSignature", "true")
     for name in (".git/info/grafts", ".git/objects/info/alternates", ".git/shallow", ".git/objects/info/commit-graph"):
         replaced(root / name, "pipe")
-    with reading(find_repository(root)) as reader:
+    with open_git(find_repository(root)) as reader:
         assert reader("log", "-p", "--format=%H %s %D") == expected
         assert reader("show", "--format=", "HEAD:a.txt") == b"one\r\ntwo\n"
         with pytest.raises(bl.errors.WorldError, match="git log printed more than 10 bytes"):

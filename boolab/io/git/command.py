@@ -121,7 +121,7 @@ class Git:
             source.write(stdin)
             source.seek(0)
             with self._started(arguments, source) as command:
-                printed = command.rest(max_bytes)
+                printed = command.read_rest(max_bytes)
         return printed
 
     @contextmanager
@@ -192,10 +192,10 @@ class Conversation:
         except BrokenPipeError as error:
             raise _EndedError from error
 
-    def until(self, end: bytes) -> bytes:
+    def read_until(self, end: bytes) -> bytes:
         """What the command prints before a mark, which is one byte."""
         while end not in self._read:
-            self._read += self._more()
+            self._read += self._read_more()
         answer, _, self._read = self._read.partition(end)
         return answer
 
@@ -203,18 +203,18 @@ class Conversation:
         """The next bytes that the command prints, in pieces."""
         while size:
             if not self._read:
-                self._read = self._more()
+                self._read = self._read_more()
             piece, self._read = self._read[:size], self._read[size:]
             size -= len(piece)
             yield piece
 
-    def rest(self, max_bytes: int) -> bytes:
+    def read_rest(self, max_bytes: int) -> bytes:
         """All that the command prints until it ends."""
         pieces: list[bytes] = []
         size = 0
         while True:
             try:
-                piece = self._more()
+                piece = self._read_more()
             except _EndedError:
                 return b"".join(pieces)
             size += len(piece)
@@ -222,7 +222,7 @@ class Conversation:
                 raise WorldError(f"git {self._name} printed more than {max_bytes:,} bytes")
             pieces.append(piece)
 
-    def _more(self) -> bytes:
+    def _read_more(self) -> bytes:
         if not self._poll.poll(_SILENT_S * 1000):
             raise WorldError(f"git {self._name} printed nothing for {_SILENT_S} seconds")
         piece = os.read(self._output, _CHUNK)
@@ -236,7 +236,7 @@ def names(printed: bytes) -> list[bytes]:
     return printed.split(b"\0")[:-1]
 
 
-def shown(name: bytes) -> str:
+def decode_name(name: bytes) -> str:
     """A name of a file as text for people."""
     return name.decode("utf-8", "backslashreplace")
 

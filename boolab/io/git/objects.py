@@ -19,7 +19,7 @@ from typing import Any, BinaryIO, Final, NamedTuple
 
 from boolab.io.files import read_file
 from boolab.io.folders import folder_handle
-from boolab.io.git.repository import Repository, unusable
+from boolab.io.git.repository import Repository, unusable_error
 
 MAX_LISTED: Final = 2**27
 """How much of the lists of packs is read, in bytes: those of some four million objects. Others are written again."""
@@ -46,7 +46,7 @@ class ObjectWriter:
     def __init__(self, repository: Repository) -> None:
         self.path = repository.common / "objects"
         self._digest = repository.object_format
-        with repository.opened("objects") as folder:
+        with repository.open_folder("objects") as folder:
             self._folder = os.dup(folder)
         self._known: set[bytes] = set()
         self._packs: list[_Pack] | None = None
@@ -58,7 +58,7 @@ class ObjectWriter:
     def put(self, kind: bytes, data: bytes) -> bytes:
         """Write an object, unless the repository has it."""
         head = b"%s %d\0" % (kind, len(data))
-        oid: bytes = self._new(head + data).digest()
+        oid: bytes = self._make_hash(head + data).digest()
         if not self._has(oid):
             self._write(oid, [head, data])
         return oid
@@ -76,11 +76,11 @@ class ObjectWriter:
         """Free what is known of packs."""
         self._packs = []
 
-    def _new(self, data: bytes) -> Any:  # noqa: ANN401 - hashlib names no type
+    def _make_hash(self, data: bytes) -> Any:  # noqa: ANN401 - hashlib names no type
         return hashlib.new(self._digest, data, usedforsecurity=False)
 
     def _digest_of(self, head: bytes, file: BinaryIO, size: int) -> bytes | None:
-        digest = self._new(head)
+        digest = self._make_hash(head)
         for piece in _pieces(file):
             digest.update(piece)
             size -= len(piece)
@@ -118,7 +118,7 @@ class ObjectWriter:
                 break
             except OSError as error:
                 if not isinstance(error, FileNotFoundError) or attempt + 1 == _ATTEMPTS:
-                    raise unusable(self.path / name[:2], error) from error
+                    raise unusable_error(self.path / name[:2], error) from error
         if is_written:
             self._known.add(oid)
         return is_written
@@ -128,7 +128,7 @@ class ObjectWriter:
         handle = os.open(temp_name, _NEW, 0o600, dir_fd=folder)
         try:
             with os.fdopen(handle, "wb") as file:
-                digest, packer = self._new(b""), zlib.compressobj(1)
+                digest, packer = self._make_hash(b""), zlib.compressobj(1)
                 for piece in pieces:
                     digest.update(piece)
                     file.write(packer.compress(piece))

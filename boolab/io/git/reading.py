@@ -18,7 +18,7 @@ from boolab.errors import WorldError
 from boolab.io.folders import folder_handle, read_below
 from boolab.io.git.command import Conversation, Git
 from boolab.io.git.refs import read_refs
-from boolab.io.git.repository import Repository, scratch_git, unusable
+from boolab.io.git.repository import Repository, scratch_git, unusable_error
 
 MAX_OBJECT: Final = 2**26
 """The largest tree or commit that is read, in bytes."""
@@ -32,7 +32,7 @@ _MAX_SHALLOW: Final = 2**24
 
 
 @contextmanager
-def reading(repository: Repository, *, refs: bool = True) -> Iterator[Git]:
+def open_git(repository: Repository, *, refs: bool = True) -> Iterator[Git]:
     """Git that reads a repository, until the block ends: `log`, `rev-list`, `cat-file`, `diff-tree`, `show` and others.
 
     What it prints is of the repository, and as hostile. The bytes of an object are not compared with its name.
@@ -49,7 +49,7 @@ def reading(repository: Repository, *, refs: bool = True) -> Iterator[Git]:
 def _link_objects(repository: Repository, target: Path) -> None:
     """Link packs, and folders of objects that hold files alone. A link of the repository is left out."""
     objects = repository.common / "objects"
-    with repository.opened("objects") as handle:
+    with repository.open_folder("objects") as handle:
         with os.scandir(handle) as entries:
             folders = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
         for name in folders:
@@ -73,7 +73,7 @@ def _files(above: int, path: Path, name: str) -> list[tuple[str, bool]]:
         with folder_handle(name, above) as folder, os.scandir(folder) as entries:
             return [(entry.name, entry.is_file(follow_symlinks=False)) for entry in entries]
     except OSError as error:
-        raise unusable(path / name, error) from error
+        raise unusable_error(path / name, error) from error
 
 
 def _copy_refs(repository: Repository, folder: Path) -> None:
@@ -118,7 +118,7 @@ class ObjectReader:
                     self._answer(oid, "blob", file.write, None)
 
     def _answer(self, oid: str, kind: str, write: Callable[[bytes], object], max_bytes: int | None) -> None:
-        words = self._answers.until(b"\n").decode("ascii", "replace").split(" ")
+        words = self._answers.read_until(b"\n").decode("ascii", "replace").split(" ")
         if words[1:2] != [kind]:
             raise KeyError(oid)
         size = int(words[2])
@@ -128,6 +128,6 @@ class ObjectReader:
         for piece in self._answers.pieces(size):
             digest.update(piece)
             write(piece)
-        self._answers.until(b"\n")
+        self._answers.read_until(b"\n")
         if digest.hexdigest() != oid:
             raise WorldError(f"the {kind} {oid} is damaged: its bytes are not those that its name is of")

@@ -18,7 +18,7 @@ from typing import Final
 from boolab.errors import WorldError
 from boolab.io.files import read_file
 from boolab.io.folders import folder_handle
-from boolab.io.git.repository import Repository, unusable
+from boolab.io.git.repository import Repository, unusable_error
 
 MAX_PACKED_REFS: Final = 2**26
 """The largest file of packed refs that is read, in bytes."""
@@ -36,12 +36,12 @@ _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
 def read_refs(repository: Repository, prefix: str = "refs") -> dict[str, str]:
     """The refs of a repository, each with the object that it names. What is no ref is left out."""
     refs = {name: target for name, target in _read_packed(repository) if name.startswith(f"{prefix}/")}
-    with repository.opened() as common, suppress(FileNotFoundError):
+    with repository.open_folder() as common, suppress(FileNotFoundError):
         try:
             with folder_handle(prefix, common) as folder:  # a loose ref is newer than the packed one
                 refs |= _read_loose(folder, f"{prefix}/", 0)
         except NotADirectoryError as error:
-            raise unusable(repository.common / prefix, error) from error
+            raise unusable_error(repository.common / prefix, error) from error
     return dict(sorted(refs.items()))
 
 
@@ -53,7 +53,7 @@ def set_ref(folder: int, name: str, target: str) -> None:
 def delete_refs(repository: Repository, prefix: str, deleted: Collection[str]) -> None:
     """Delete refs in one folder, all or none."""
     locked = []
-    with repository.opened() as common, repository.opened(prefix, make=True) as folder:
+    with repository.open_folder() as common, repository.open_folder(prefix, make=True) as folder:
         try:
             for name in deleted:
                 os.close(_lock(folder, name))
@@ -63,7 +63,7 @@ def delete_refs(repository: Repository, prefix: str, deleted: Collection[str]) -
                 with suppress(FileNotFoundError):
                     os.unlink(name, dir_fd=folder)
         except OSError as error:
-            raise unusable(repository.common / prefix, error) from error
+            raise unusable_error(repository.common / prefix, error) from error
         finally:
             for name in locked:
                 remove_lock(folder, name)
@@ -109,7 +109,7 @@ def _replace(folder: int, name: str, lines: Iterable[bytes]) -> None:
 
 
 def _read_packed(repository: Repository) -> list[tuple[str, str]]:
-    with repository.opened() as common:
+    with repository.open_folder() as common:
         try:
             text = read_file(_PACKED, MAX_PACKED_REFS, dir_fd=common)
         except FileNotFoundError:
@@ -125,7 +125,7 @@ def _delete_packed(repository: Repository, common: int, names: AbstractSet[str])
     if not names & {name for name, _ in _read_packed(repository)}:
         return
 
-    def left() -> Iterator[bytes]:
+    def remaining_lines() -> Iterator[bytes]:
         is_left = True
         for line in read_file(_PACKED, MAX_PACKED_REFS, dir_fd=common).splitlines(keepends=True):
             if line[:1] != b"^":  # that line belongs to the ref above it
@@ -133,7 +133,7 @@ def _delete_packed(repository: Repository, common: int, names: AbstractSet[str])
             if is_left:
                 yield line
 
-    _replace(common, _PACKED, left())
+    _replace(common, _PACKED, remaining_lines())
 
 
 def _read_loose(folder: int, prefix: str, depth: int) -> dict[str, str]:

@@ -51,20 +51,20 @@ class Repository(NamedTuple):
         return re.sub(r"[^A-Za-z0-9_]", "_", self.top.name)[:32] + "." + digest
 
     @contextmanager
-    def opened(self, path: str = "", *, make: bool = False) -> Iterator[int]:
+    def open_folder(self, path: str = "", *, make: bool = False) -> Iterator[int]:
         """A folder of the common git directory, open."""
         try:
             with folder_handle(self.common) as top, folder_handle(path, top, make=make) as folder:
                 handle = os.dup(folder)
         except OSError as error:
-            raise unusable(self.common / path, error) from error
+            raise unusable_error(self.common / path, error) from error
         try:
             yield handle
         finally:
             os.close(handle)
 
 
-def unusable(path: Path, error: OSError) -> WorldError:
+def unusable_error(path: Path, error: OSError) -> WorldError:
     """The error for a part of a repository that is not as git makes it, or cannot be written."""
     if isinstance(error, NotADirectoryError):
         return WorldError(f"{str(path)!r} is a link or no folder, so boolab stays out of it: put a folder there")
@@ -87,7 +87,7 @@ def find_repository(folder: Path) -> Repository:
             continue
         try:
             if stat.S_ISLNK(status.st_mode):
-                raise _unusable(top, "is a link: put the folder itself there")
+                raise _repository_error(top, "is a link: put the folder itself there")
             if stat.S_ISREG(status.st_mode):
                 return _read_linked(top)
             if _is_git_dir(top / ".git"):
@@ -157,7 +157,7 @@ def _is_git_dir(path: Path) -> bool:
     return all(os.path.lexists(path / name) for name in ("HEAD", "objects", "refs"))
 
 
-def _unusable(top: Path, reason: str) -> WorldError:
+def _repository_error(top: Path, reason: str) -> WorldError:
     return WorldError(f"{str(top / '.git')!r} {reason}")
 
 
@@ -165,16 +165,16 @@ def _read_linked(top: Path) -> Repository:
     """The repository of a working tree whose `.git` is a file."""
     pointer = _pointer(top, ".git")
     if not pointer.startswith("gitdir: "):
-        raise _unusable(top, "is a file that names no git directory")
+        raise _repository_error(top, "is a file that names no git directory")
     git_dir = Path(os.path.realpath(top / pointer.removeprefix("gitdir: ")))
     if not git_dir.is_dir():
-        raise _unusable(top, f"names {str(git_dir)!r}, which is gone: `git worktree repair` may help")
+        raise _repository_error(top, f"names {str(git_dir)!r}, which is gone: `git worktree repair` may help")
     if not os.path.lexists(git_dir / "commondir"):
         if not _is_git_dir(git_dir):
-            raise _unusable(top, f"names {str(git_dir)!r}, which is no git directory")
+            raise _repository_error(top, f"names {str(git_dir)!r}, which is no git directory")
         target = _settings(git_dir).get("core.worktree", "")
         if not target or Path(os.path.realpath(git_dir / target)) != top:
-            raise _unusable(
+            raise _repository_error(
                 top,
                 f"names {str(git_dir)!r}, whose settings do not name this folder in turn: if both are yours, "
                 f"`git config core.worktree {top}` in there",
@@ -183,7 +183,7 @@ def _read_linked(top: Path) -> Repository:
     common = Path(os.path.realpath(git_dir / _pointer(git_dir, "commondir")))
     target = os.path.realpath(git_dir / _pointer(git_dir, "gitdir"))
     if git_dir.parent != common / "worktrees" or Path(target) != top / ".git":
-        raise _unusable(
+        raise _repository_error(
             top, f"names {str(git_dir)!r}, which does not name this folder in turn: `git worktree repair` may help"
         )
     return _repository(top, git_dir, common)
@@ -201,14 +201,16 @@ def _pointer(folder: Path, name: str) -> str:
 def _repository(top: Path, git_dir: Path, common: Path) -> Repository:
     for name in ("objects", "refs"):
         if (common / name).is_symlink():
-            raise unusable(common / name, NotADirectoryError())
+            raise unusable_error(common / name, NotADirectoryError())
     _check_owner(top, common)
     settings = _settings(common)
     if settings.get("extensions.refstorage", "files") != "files":
-        raise _unusable(top, "keeps its refs as a reftable: `git refs migrate --ref-format=files` makes files of them")
+        raise _repository_error(
+            top, "keeps its refs as a reftable: `git refs migrate --ref-format=files` makes files of them"
+        )
     object_format = settings.get("extensions.objectformat", "sha1")
     if object_format not in ("sha1", "sha256"):
-        raise _unusable(top, f"has objects in the format {object_format!r}: sha1 and sha256 are supported")
+        raise _repository_error(top, f"has objects in the format {object_format!r}: sha1 and sha256 are supported")
     return Repository(top, git_dir, common, object_format, settings.get("core.excludesfile", ""))
 
 
@@ -220,7 +222,7 @@ def _check_owner(top: Path, common: Path) -> None:
     with scratch_git("settings") as folder:
         safe = users_settings(folder).get("safe.directory", [])
     if str(top) not in safe and "*" not in safe:
-        raise _unusable(
+        raise _repository_error(
             top, f"belongs to the user {owner}: if you trust it, `git config --global --add safe.directory {top}`"
         )
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
 from boolab.core.types import Identities, Response, StopReason
-from boolab.io.checks import repr_of, whole
+from boolab.io.checks import check_whole, repr_of
 from boolab.limits.call_identity import ByIdentity, ObservedCall, exempting, identity_of
 from boolab.limits.stop import OnUnknown, StopRule, detector_rule
 
@@ -44,7 +44,7 @@ class CompactionThrash:
     within: int = 2
 
     def __post_init__(self) -> None:
-        whole(self.within, "compaction_thrash: within", 1)
+        check_whole(self.within, "compaction_thrash: within", 1)
 
     @property
     def name(self) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
 from boolab.core.types import REDACTED, Identities, Response, StopReason
-from boolab.io.checks import repr_of, whole
+from boolab.io.checks import check_whole, repr_of
 from boolab.limits.call_identity import ByIdentity, ObservedCall, exempting, identity_of
 from boolab.limits.stop import StopRule, detector_rule
 
@@ -37,7 +37,7 @@ class StepRepeats:
     window: int = 10
 
     def __post_init__(self) -> None:
-        whole(self.window, "step_repeats: window", 1)
+        check_whole(self.window, "step_repeats: window", 1)
 
     @property
     def name(self) -> str:
@@ -101,7 +101,7 @@ class ToolWindow:
     tool: str | None = None
 
     def __post_init__(self) -> None:
-        whole(self.window, "tool_window: window", 1)
+        check_whole(self.window, "tool_window: window", 1)
 
     @property
     def name(self) -> str:
@@ -153,7 +153,7 @@ class CallWindow(ByIdentity):
 
     def __post_init__(self) -> None:
         ByIdentity.__post_init__(self)
-        whole(self.window, "call_window: window", 1)
+        check_whole(self.window, "call_window: window", 1)
 
     @property
     def name(self) -> str:
@@ -242,5 +242,5 @@ def call_window(n: int, window: int = 16, identity: Identities = "canonical", ex
 
 def _window_rule(name: str, watch: StepRepeats | ToolWindow | CallWindow, n: int, *options: str) -> StopRule:
     """The rule of a detector with a window, which must hold as many as the threshold."""
-    whole(watch.window, f"{name}: window of {repr_of(n)}", whole(n, name, watch.least))
+    check_whole(watch.window, f"{name}: window of {repr_of(n)}", check_whole(n, name, watch.least))
     return detector_rule(name, watch, n, *options)

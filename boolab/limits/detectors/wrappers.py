@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeAlias
 
 from boolab.core.types import Response, StopReason
-from boolab.io.checks import whole
+from boolab.io.checks import check_whole
 from boolab.limits.call_identity import ObservedCall
 from boolab.limits.detector import Close, Compact, Detector, check_detector, closing, compacting
 
@@ -88,7 +88,7 @@ class Rearmed(_Around):
 
     def __post_init__(self) -> None:
         _Around.__post_init__(self)
-        whole(self.threshold, f"rearmed: {self.detector.name}", self.detector.least)
+        check_whole(self.threshold, f"rearmed: {self.detector.name}", self.detector.least)
 
     @property
     def name(self) -> str:
@@ -138,7 +138,7 @@ class Detections(_Around):
 
     def __post_init__(self) -> None:
         _Around.__post_init__(self)
-        whole(self.threshold, f"detections: {self.detector.name}", self.detector.least)
+        check_whole(self.threshold, f"detections: {self.detector.name}", self.detector.least)
 
     @property
     def name(self) -> str:

@@ -25,7 +25,7 @@ from typing import Any, Final, TypeGuard
 
 from boolab.core.types import JSON
 from boolab.errors import FileError, SettingError
-from boolab.io.files import replacing
+from boolab.io.files import replace_file
 from boolab.limits.detector import Detector
 from boolab.limits.learned.features import FEATURES, check_features
 from boolab.limits.learned.models import BILLION, LinearModel, ScoreModel, Tree, TreeModel
@@ -73,7 +73,7 @@ def save_rule(rule: LearnedRule, path: str | Path) -> None:
     estimate = f"{rule.threshold / BILLION:.6%}"
     head = f"# A stop rule of boolab: it stops a run whose estimate of failure reaches {estimate}.\n"
     text = head + f"# {promise}\n" + yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=120)
-    with replacing(Path(path)) as file:
+    with replace_file(Path(path)) as file:
         file.write(text.encode())
 
 

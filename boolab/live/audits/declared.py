@@ -33,7 +33,7 @@ from boolab.io.checks import repr_of
 from boolab.io.files import read_file, user_path
 from boolab.io.json_edit import read_json
 from boolab.io.json_input import mapping, parse, text
-from boolab.io.packed import unpacked
+from boolab.io.packed import open_unpacked
 from boolab.limits.call_identity import exempting
 from boolab.limits.table import AGENT_LIMITS
 from boolab.live.hooks.counts import monitor_for
@@ -259,7 +259,7 @@ def _settings_in(folder: Path) -> Iterator[Path]:
 def folders_of(log: Path) -> list[Path]:
     """The folders that a log names as those of its session, and its own. Folders that do not exist are left out."""
     try:
-        with unpacked(log) as file:
+        with open_unpacked(log) as file:
             head = file.read(_HEAD)
     except (OSError, RunFormatError):
         return []

@@ -18,7 +18,7 @@ from typing import BinaryIO, Final
 from boolab.core.gc_pause import pause_collection
 from boolab.core.run import Run
 from boolab.errors import RunFormatError
-from boolab.io.files import no_file, open_file
+from boolab.io.files import describe_non_file, open_file
 from boolab.io.json_input import MAX_LINE, Damage, line_values, parse
 from boolab.io.packed import encoding_of
 from boolab.logs.fields import LineLog, follow_of
@@ -68,7 +68,7 @@ class LogFile:
     def update(self, *, parts: bool = False) -> bool:
         """Read what was written since the last update."""
         stat = self.path.stat()
-        if reason := no_file(stat):
+        if reason := describe_non_file(stat):
             raise OSError(EINVAL, reason, str(self.path))
         state = (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns)
         if state == self._seen and not parts:

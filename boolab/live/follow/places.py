@@ -14,7 +14,7 @@ from typing import Final, Literal
 
 from boolab.errors import RunFormatError
 from boolab.io.files import user_path
-from boolab.io.folders import matching
+from boolab.io.folders import match_paths
 from boolab.logs.discovery import found_logs
 from boolab.logs.log_files import log_names, log_suffixes, see_doctor
 
@@ -42,7 +42,7 @@ class Place:
         elif self.kind == "folder":
             yield from log_names(Path(self.path), unread)
         elif Path(self.root).is_dir():
-            yield from map(str, matching(self.path, unread))
+            yield from map(str, match_paths(self.path, unread))
 
 
 def places_of(paths: Sequence[str | Path]) -> list[Place]:
@@ -80,7 +80,7 @@ def usual_places(
 
 @cache
 def _pattern(glob: str) -> re.Pattern[str]:
-    """The regular expression of a glob, as `boolab.io.folders.matching` reads it: `**` is any folders."""
+    """The regular expression of a glob, as `boolab.io.folders.match_paths` reads it: `**` is any folders."""
     parts = ["(?:[^/]+/)*" if part == "**" else f"{_PIECES.sub(_piece, part)}/" for part in Path(glob).parts[1:]]
     return re.compile("/" + "".join(parts).removesuffix("/"))
 

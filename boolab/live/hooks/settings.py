@@ -20,7 +20,7 @@ from typing import Any, Final, Literal, TypeAlias
 from boolab.errors import ConfigFileError
 from boolab.io.file_edit import UserFile
 from boolab.io.files import user_path
-from boolab.io.json_edit import JsonText, filled, read_json
+from boolab.io.json_edit import JsonText, fill_blank, read_json
 from boolab.live.hooks.claude_code import EVENTS
 from boolab.live.hooks.entry import is_hook
 from boolab.live.hooks.journal import state_folder
@@ -66,7 +66,7 @@ def command_of(options: Options, *, shared: bool = False) -> str:
 
 def with_hook(text: str, command: str) -> str:
     """Settings with the hook at each of its events, in place of one that is there."""
-    document = JsonText.read(filled(text))
+    document = JsonText.read(fill_blank(text))
     hooks_by_event = _hooks(document.value)
     key_paths = _hook_paths(hooks_by_event)
     for key_path in key_paths:
@@ -84,11 +84,11 @@ def with_hook(text: str, command: str) -> str:
 
 def without_hook(text: str) -> str:
     """Settings without the hook; lists and objects that hold nothing else, and no comment, go with it."""
-    document = JsonText.read(filled(text))
+    document = JsonText.read(fill_blank(text))
     hooks_by_event = _hooks(document.value)
     key_paths = _hook_paths(hooks_by_event)
     for key_path in _removed_paths(document, hooks_by_event, key_paths):
-        document = document.without(key_path)
+        document = document.without_value(key_path)
     return _EMPTY.sub("{}", document.text) if key_paths else text
 
 
@@ -174,7 +174,7 @@ def _hooks(settings: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
 
 def _commands(text: str) -> Iterator[tuple[str, str]]:
     """The commands of all hooks, each with its event."""
-    for event, _, _, entry in _entries(_hooks(read_json(filled(text)))):
+    for event, _, _, entry in _entries(_hooks(read_json(fill_blank(text)))):
         command = entry.get("command")
         if isinstance(command, str):
             yield event, command

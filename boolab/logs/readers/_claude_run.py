@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, NamedTuple
 from boolab.core.text import count
 from boolab.core.types import Stop, StopReason, Usage
 from boolab.io.json_input import MAX_LINE, Damage, mapping, parse, text, whole
-from boolab.io.packed import unpacked
+from boolab.io.packed import open_unpacked
 from boolab.logs.builder import RunBuilder
 from boolab.logs.fields import block_text, blocks_of, content_text, one_line, read_once
 from boolab.logs.readers._claude_stream import ENDED, Ending
@@ -226,7 +226,7 @@ def ends_of_subagents(line: Mapping[str, Any]) -> Iterator[SubagentEnd]:
 def ends_in(path: Path) -> dict[str, SubagentEnd]:
     """The ends of subagents, by their ids, from the file of their session. The last one of each counts."""
     endings: dict[str, SubagentEnd] = {}
-    with unpacked(path) as file:
+    with open_unpacked(path) as file:
         while data := file.readline(MAX_LINE):
             if not any(word in data for word in _ENDINGS):
                 continue

@@ -47,8 +47,8 @@ from typing import Any, Final
 from boolab.core.run import Run
 from boolab.core.types import Usage
 from boolab.errors import RunFormatError
-from boolab.io.json_input import Damage, begins_json, items, json_document, json_lines, mapping, only_objects, text
-from boolab.io.packed import unpacked
+from boolab.io.json_input import Damage, begins_json, filter_objects, items, json_document, json_lines, mapping, text
+from boolab.io.packed import open_unpacked
 from boolab.logs.fields import Head, LineLog, read_lines, sidecar, stem_of
 from boolab.logs.readers._claude_chain import AgentLines
 from boolab.logs.readers._claude_run import SOURCE, SubagentEnd, ends_in
@@ -112,7 +112,7 @@ def follow(path: Path, damage: Damage) -> LineLog:
     def take(number: int, value: object) -> None:
         if isinstance(value, str):
             return
-        for _, line in only_objects(((number, value),), damage):
+        for _, line in filter_objects(((number, value),), damage):
             kind = text(line.get("type"))
             damage.note_kind(kind, _KINDS)
             version = line.get("version") or line.get("claude_code_version")
@@ -127,7 +127,7 @@ def follow(path: Path, damage: Damage) -> LineLog:
 
 def _lines(path: Path, damage: Damage) -> Iterator[tuple[int, Any]]:
     """The lines of a session, from JSON Lines, from the one object of an export or from one list."""
-    with unpacked(path) as file:
+    with open_unpacked(path) as file:
         start = file.read(64).lstrip(b"\xef\xbb\xbf \t\r\n")
     if start.startswith(b"[") and begins_json(start):
         yield from enumerate(items(json_document(path, damage)), 1)

@@ -42,7 +42,7 @@ from typing import Any, Final
 
 from boolab.core.run import Run
 from boolab.core.types import REDACTED
-from boolab.io.json_input import Damage, items, json_object, json_values, mapping, only_objects, text, whole
+from boolab.io.json_input import Damage, filter_objects, items, json_object, json_values, mapping, text, whole
 from boolab.logs.fields import (
     Head,
     LineLog,
@@ -143,7 +143,7 @@ def follow(path: Path, damage: Damage) -> LineLog:
     rollout = _Rollout(damage)
 
     def take(number: int, value: object) -> None:
-        for _, line in only_objects(_lines_of(number, value), damage):
+        for _, line in filter_objects(_lines_of(number, value), damage):
             rollout.take(line)
 
     def runs() -> list[Run]:

@@ -26,7 +26,7 @@ from typing import Any, Final, NamedTuple
 
 from boolab.core.run import Run
 from boolab.core.types import REDACTED, UNKNOWN_USAGE, Usage
-from boolab.io.json_input import Damage, items, json_text, json_values, mapping, only_objects, text, whole
+from boolab.io.json_input import Damage, filter_objects, items, json_text, json_values, mapping, text, whole
 from boolab.logs.builder import RunBuilder
 from boolab.logs.fields import Head, LineLog, epoch_ms, one_line, read_lines, stem_of
 
@@ -61,7 +61,7 @@ def follow(path: Path, damage: Damage) -> LineLog:
     session = _Session(damage)
 
     def take(number: int, value: object) -> None:
-        for _, record in only_objects([(number, value)], damage):
+        for _, record in filter_objects([(number, value)], damage):
             if not session.take(record):
                 damage.note(number, "neither a header nor a message with an id")
 

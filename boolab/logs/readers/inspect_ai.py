@@ -59,7 +59,7 @@ from boolab.io.json_input import (
     text,
     whole,
 )
-from boolab.io.packed import unpacked
+from boolab.io.packed import open_unpacked
 from boolab.logs.builder import RunBuilder
 from boolab.logs.checks import Totals
 from boolab.logs.fields import Head, effort_of, epoch_ms, first_choice, named, one_line, scores_of, unique
@@ -111,7 +111,7 @@ def sniff(head: Head) -> bool:
 
 def read(path: Path, damage: Damage) -> list[Run]:
     """The runs of one file."""
-    with unpacked(path) as file:
+    with open_unpacked(path) as file:
         start = file.read(64)
     if start.startswith(_ZIP) or path.suffix == ".eval":
         if not start.startswith(b"PK"):

@@ -25,7 +25,7 @@ from typing import Any, Final
 from boolab.core.run import Run
 from boolab.errors import RunFormatError
 from boolab.io.json_input import Damage, json_values, mapping
-from boolab.io.packed import DamagedFile, unpacked
+from boolab.io.packed import DamagedFile, open_unpacked
 from boolab.logs.fields import Head, LineLog, read_lines
 from boolab.logs.readers._chat import dialect, follow_chats
 
@@ -61,7 +61,7 @@ def follow(path: Path, damage: Damage) -> LineLog:
 
 def _refuse_request_by_head(path: Path) -> None:
     """Refuse a request before it is read whole, if the beginning shows it."""
-    with unpacked(path) as file, suppress(DamagedFile):
+    with open_unpacked(path) as file, suppress(DamagedFile):
         data = file.read(_BEGINNING)
         if any(f'"{name}"'.encode() in data for name in _REQUEST):
             _refuse_request(Head(data, path).values, path)

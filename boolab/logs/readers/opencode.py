@@ -49,7 +49,7 @@ from boolab.io.json_input import (
     whole,
     whole_file,
 )
-from boolab.io.packed import unpacked
+from boolab.io.packed import open_unpacked
 from boolab.logs.builder import RunBuilder
 from boolab.logs.fields import Head, content_text, effort_of, named, one_line, stem_of, time_ms
 from boolab.logs.step_builder import StepBuilder, elapsed_ms
@@ -143,7 +143,7 @@ def read(path: Path, damage: Damage) -> list[Run]:
 
 
 def _has_events(path: Path) -> bool:
-    with unpacked(path) as file:
+    with open_unpacked(path) as file:
         return any(map(_is_line, Head(file.read(65_536), path).values))
 
 

@@ -27,7 +27,7 @@ from typing import Any, Final
 from boolab.core.finish_reasons import finish_reason
 from boolab.core.run import Run
 from boolab.core.types import REDACTED, StopReason, Usage
-from boolab.io.json_input import Damage, flag, json_lines, mapping, micro, only_objects, text, whole
+from boolab.io.json_input import Damage, filter_objects, flag, json_lines, mapping, micro, text, whole
 from boolab.logs.builder import RunBuilder
 from boolab.logs.fields import (
     Head,
@@ -103,7 +103,7 @@ def _branch(path: Path, damage: Damage, skipped: Collection[int]) -> LineLog:
     session, tree = _Session(damage), _Tree()
 
     def take(number: int, value: object) -> None:
-        for _, line in only_objects([(number, value)], damage):
+        for _, line in filter_objects([(number, value)], damage):
             damage.note_kind(text(line.get("type")), _KINDS)
             if line.get("type") == "session":
                 session.open(line)

@@ -20,7 +20,7 @@ from boolab.core.run import Run
 from boolab.core.types import Stop, StopReason
 from boolab.errors import RunFormatError
 from boolab.io.json_input import Damage, items, json_document, json_text, mapping, text, whole
-from boolab.io.packed import unpacked
+from boolab.io.packed import open_unpacked
 from boolab.logs.builder import RunBuilder
 from boolab.logs.fields import Head, content_text, full_reward, reward_of, scores_of, unique
 
@@ -49,7 +49,7 @@ def sniff(head: Head) -> bool:
 
 def read(path: Path, damage: Damage) -> list[Run]:
     """The runs of one file."""
-    with unpacked(path) as file:
+    with open_unpacked(path) as file:
         if file.read(64).lstrip().startswith(b'{"messages_display"'):
             msg = "few-shot demonstrations of tau-bench: dialogues for a prompt without call arguments, not runs"
             raise RunFormatError(msg, path=path, line=1)

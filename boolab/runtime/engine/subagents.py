@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, TypeAlias
 from boolab.core.run import Run
 from boolab.core.types import Event
 from boolab.errors import SettingError, ToolError, near
-from boolab.io.checks import whole
+from boolab.io.checks import check_whole
 from boolab.runtime.agents.agent import Agent
 from boolab.runtime.engine.loop import drive
 from boolab.runtime.engine.plan import TurnOptions, model_of, offered_tools
@@ -78,7 +78,7 @@ def task_tool(
         ('It is in a.py.', ['lead', 'scout'])
     """
     agents_by_name = _index_agents(agents)
-    deepest = whole(max_depth, "max_depth", 1)
+    deepest = check_whole(max_depth, "max_depth", 1)
     if budget not in ("own", "root"):
         msg = f"budget={budget!r} is not accepted; expected 'own' or 'root'"
         raise SettingError(msg)

@@ -49,7 +49,7 @@ from pydantic import (
 
 from boolab.core.types import MICRO, Response, ToolCall, Usage
 from boolab.errors import ScriptError
-from boolab.io.safe_regex import Pattern, compiled
+from boolab.io.safe_regex import Pattern, compile_pattern
 from boolab.io.yaml_loader import YamlDocument, accepted_keys
 
 FOREVER: Final = 1 << 62
@@ -110,7 +110,7 @@ class _When(_Strict):
     @field_validator("last_result")
     @classmethod
     def _compiles(cls, pattern: str) -> str:
-        compiled(pattern)
+        compile_pattern(pattern)
         return pattern
 
 
@@ -226,7 +226,7 @@ def compile_item(item: _Item) -> Compiled:
         max(item.latency_ms, item.ttft_ms or 0),
         item.error,
         FOREVER if item.repeat == "forever" else item.repeat,
-        None if item.when is None else compiled(item.when.last_result),
+        None if item.when is None else compile_pattern(item.when.last_result),
     )
 
 

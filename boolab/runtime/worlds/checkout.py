@@ -19,9 +19,9 @@ from typing import Any, BinaryIO, Final
 
 from boolab.errors import WorldError
 from boolab.io.folders import folder_handle
-from boolab.io.git.command import shown
+from boolab.io.git.command import decode_name
 from boolab.io.git.objects import TreeEntry, tree_entries
-from boolab.io.git.reading import ObjectReader, reading
+from boolab.io.git.reading import ObjectReader, open_git
 from boolab.io.git.repository import Repository
 from boolab.runtime.worlds.scan import MAX_DEPTH
 
@@ -55,7 +55,7 @@ def check_out(repository: Repository, commit: str, into: Path) -> Mapping[str, A
 @contextmanager
 def objects_of(repository: Repository) -> Iterator[ObjectReader]:
     """What reads the objects of a repository, until the block ends."""
-    with reading(repository, refs=False) as git, git.conversation("cat-file", "--batch") as answers:
+    with open_git(repository, refs=False) as git, git.conversation("cat-file", "--batch") as answers:
         yield ObjectReader(answers, repository.object_format)
 
 
@@ -87,7 +87,7 @@ class _Checkout:
     def folder(self, handle: int, tree: str, path: bytes, depth: int) -> None:
         """Write a tree into an empty folder."""
         if depth > MAX_DEPTH:
-            raise WorldError(f"{shown(path)!r} is more than {MAX_DEPTH} folders deep")
+            raise WorldError(f"{decode_name(path)!r} is more than {MAX_DEPTH} folders deep")
         entries = list(tree_entries(self._reader.read(tree, "tree"), self._size))
         self._left -= len(entries)
         if self._left < 0:
@@ -113,9 +113,9 @@ def _check(name: bytes, entry: TreeEntry, path: bytes) -> None:
     lower = name.lower()
     is_link = stat.S_ISLNK(entry.mode)
     if not name or b"/" in name or lower in (b".", b"..", b".git") or (is_link and lower == b".gitmodules"):
-        raise WorldError(f"the commit holds a file of the name {shown(path + name)!r}, which git refuses")
+        raise WorldError(f"the commit holds a file of the name {decode_name(path + name)!r}, which git refuses")
     if stat.S_IFMT(entry.mode) not in (stat.S_IFREG, stat.S_IFLNK, stat.S_IFDIR, _SUBMODULE):
-        raise ValueError(f"{shown(path + name)!r} has the mode {entry.mode:o}")
+        raise ValueError(f"{decode_name(path + name)!r} has the mode {entry.mode:o}")
 
 
 @contextmanager

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from boolab.errors import WorldError
-from boolab.io.git.command import shown
+from boolab.io.git.command import decode_name
 from boolab.io.git.objects import ObjectWriter
 from boolab.io.git.refs import locks_in, remove_lock, set_ref
-from boolab.io.git.repository import Repository, scratch_git, unusable
+from boolab.io.git.repository import Repository, scratch_git, unusable_error
 from boolab.io.git.scratch import HeldError, is_held
 from boolab.runtime.worlds.checkout import REFS, commit_text, name_of, note_text, objects_of
 from boolab.runtime.worlds.ignored import Ignored, tracked_files
@@ -89,7 +89,7 @@ class GitKeeper:
             raise WorldError(
                 f"the run {self._run_id!r} is being kept already: each run needs an id of its own"
             ) from error
-        self._refs = self._at_end.enter_context(repository.opened(REFS, make=True))
+        self._refs = self._at_end.enter_context(repository.open_folder(REFS, make=True))
         for name in locks_in(self._refs):
             if not is_held(begin + name, folder_id.parent) or name == name_of(self._run_id):
                 remove_lock(self._refs, name)
@@ -136,10 +136,10 @@ class GitKeeper:
         facts: dict[str, Any] = {"commit": self._latest, "changed": scan.changed}
         if self._first:
             ignored = sorted(scan.ignored)
-            facts |= {"ignored": len(ignored), "ignored_names": [shown(name) for name in ignored[:_MAX_NAMES]]}
+            facts |= {"ignored": len(ignored), "ignored_names": [decode_name(name) for name in ignored[:_MAX_NAMES]]}
         self._tree, self._note, self._kept, self._first = scan.tree, note, scan.kept, False
         if scan.left_out:
-            facts["left_out"] = {shown(name): reason for name, reason in sorted(scan.left_out.items())}
+            facts["left_out"] = {decode_name(name): reason for name, reason in sorted(scan.left_out.items())}
         if self._ignored.unread:
             facts["unread"] = self._ignored.unread
         if self._is_restored:
@@ -159,7 +159,7 @@ class GitKeeper:
         try:
             set_ref(self._refs, name_of(self._run_id), commit)
         except OSError as error:
-            raise unusable(self._repository.common / REFS / name_of(self._run_id), error) from error
+            raise unusable_error(self._repository.common / REFS / name_of(self._run_id), error) from error
         self._latest = commit
 
 

@@ -14,7 +14,7 @@ from boolab.core.run import Run
 from boolab.core.text import first_of
 from boolab.errors import SettingError, WorldError
 from boolab.io.files import user_path
-from boolab.io.git.command import shown
+from boolab.io.git.command import decode_name
 from boolab.io.git.refs import delete_refs, read_refs
 from boolab.io.git.repository import find_repository
 from boolab.io.state import state_folder
@@ -216,7 +216,9 @@ class GitWorld:
         left_out = check_out(self._repository, commit, folder).get("left_out", {})
         if not left_out:
             return ""
-        names = first_of([f"{shown(os.fsencode(name))} ({reason})" for name, reason in left_out.items()], _MAX_NAMES)
+        names = first_of(
+            [f"{decode_name(os.fsencode(name))} ({reason})" for name, reason in left_out.items()], _MAX_NAMES
+        )
         return f"{names} was not kept, and is missing in {folder}: max_file_mb= sets the largest file"
 
     def _free(self, folder: Path, path: object) -> Path:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Final, NamedTuple
 
-from boolab.io.safe_regex import Pattern, compiled
+from boolab.io.safe_regex import Pattern, compile_pattern
 
 MAX_LINES: Final = 10_000
 """How many patterns a file may have."""
@@ -68,7 +68,7 @@ def _groups(rules: list[_IgnoreRule]) -> Iterator[tuple[Pattern, list[_IgnoreRul
         yield rules[0].pattern, rules
     elif rules:
         try:
-            yield compiled("|".join(rule.regexp for rule in rules)), rules
+            yield compile_pattern("|".join(rule.regexp for rule in rules)), rules
         except ValueError:  # too large
             middle = len(rules) // 2
             yield from _groups(rules[:middle])
@@ -108,7 +108,7 @@ def _rule(line: bytes, number: int) -> _IgnoreRule | None:
     start = "" if has_path else "(?:.*/)?"
     regexp = rf"(?s:\A{start}{_regexp(pattern.removeprefix(b'/'))}{'/' if is_folder else '/?'}\z)"
     try:
-        return _IgnoreRule(regexp, compiled(regexp), is_negated)
+        return _IgnoreRule(regexp, compile_pattern(regexp), is_negated)
     except ValueError as error:
         msg = f"line {number} is too large a pattern"
         raise ValueError(msg) from error

@@ -18,7 +18,7 @@ from boolab.core.text import first_of
 from boolab.errors import WorldError
 from boolab.io.files import open_file, size_of
 from boolab.io.folders import folder_handle
-from boolab.io.git.command import shown
+from boolab.io.git.command import decode_name
 from boolab.io.git.objects import ObjectWriter, TreeEntry, tree_bytes
 from boolab.runtime.worlds.ignored import Ignored
 
@@ -270,7 +270,7 @@ def refuse(root: Path, repositories: Collection[bytes]) -> None:
     """Raise `WorldError` for repositories in a folder, by name."""
     if not repositories:
         return
-    names = first_of([shown(name) for name in sorted(repositories)], _MAX_NAMES)
+    names = first_of([decode_name(name) for name in sorted(repositories)], _MAX_NAMES)
     msg = (
         f"{str(root)!r} holds other repositories or submodules, whose files its own does not keep: {names}. "
         "Add them to .gitignore, or choose a folder without them"

@@ -34,7 +34,7 @@ from boolab.core.text import count
 from boolab.core.types import Scope
 from boolab.errors import SettingError
 from boolab.frames.runs import Runs, as_runs, distinct_runs
-from boolab.io.checks import check_name, whole
+from boolab.io.checks import check_name, check_whole
 from boolab.limits.detector import Detector, check_detector
 from boolab.limits.learned.features import DEFAULT, check_features
 from boolab.limits.learned.models import BILLION, ScoreModel
@@ -187,7 +187,7 @@ def question_of(
         check_trees()
     check_scope(scope)
     if folds != 0:
-        whole(folds, "learn_stop: folds", 2)
+        check_whole(folds, "learn_stop: folds", 2)
     feature_list = [features] if isinstance(features, str) else list(features)
     detectors = [feature for feature in feature_list if not isinstance(feature, str)]
     for detector in detectors:
@@ -195,7 +195,7 @@ def question_of(
     names = [feature if isinstance(feature, str) else feature.name for feature in feature_list]
     check_features(names, [detector.name for detector in detectors])
     return Question(
-        keep, confidence, estimator, tuple(names), tuple(detectors), cluster, calibration, whole(seed, "seed", 0)
+        keep, confidence, estimator, tuple(names), tuple(detectors), cluster, calibration, check_whole(seed, "seed", 0)
     )
 
 

@@ -13,7 +13,7 @@ from boolab.core.types import Scope
 from boolab.errors import SettingError
 from boolab.frames.data_set import attach_set
 from boolab.frames.dtypes import FLOAT, INT, TEXT
-from boolab.io.checks import whole
+from boolab.io.checks import check_whole
 from boolab.limits.stop import StopRule, Threshold
 from boolab.limits.table import LIMITS
 from boolab.stats.finding import frame_of, pairs
@@ -117,7 +117,7 @@ def precision_recall_df(
     """
     check_confidence(confidence)
     check_scope(scope)
-    whole(points, "points", 1)
+    check_whole(points, "points", 1)
     keys = keys_of(by, _COLUMNS)
     sweeps = _sweeps(rules)
     material = material_of(runs, [sweep.rule for sweep in sweeps], scope=scope, keys=keys, positive=positive)
@@ -196,7 +196,9 @@ def _make_sweep(key: str | StopRule, thresholds: Sequence[float]) -> _Sweep:
     rule = _check_threshold(key)
     least_threshold = 0 if rule.detector is None else rule.detector.least
     scale = _UNITS.get(rule.counter, 1)
-    whole_values = [whole(n, f"rules: {rule}", least_threshold) if scale == 1 else round(n * scale) for n in values]
+    whole_values = [
+        check_whole(n, f"rules: {rule}", least_threshold) if scale == 1 else round(n * scale) for n in values
+    ]
     return _Sweep(rule.counter, rule, whole_values)
 
 
