@@ -71,7 +71,7 @@ class Comparison(Displayable):
 
     def _lines(self) -> Iterator[str]:
         if self.by_policy:
-            yield from _table(["harness", *(row.name for row in self.rows)], self._by_policy(), [20, 26, 24, 24])
+            yield from _table(["harness", *(row.name for row in self.rows)], self._policy_rows(), [20, 26, 24, 24])
             return
         wide = (WIDTH - _NAMES) // max(1, len(self.names)) - 2
         if wide >= _MIN_WIDTH:
@@ -83,7 +83,7 @@ class Comparison(Displayable):
                 yield from _table([], [[row.name, *row.cells] for row in rows], [_NAMES, *[wide] * len(self.names)])
             else:
                 for row in rows:
-                    yield from _listed(row, self.names)
+                    yield from _list_policies(row, self.names)
         if self._note:
             yield ""
             yield from textwrap.wrap(self._note, WIDTH)
@@ -94,7 +94,7 @@ class Comparison(Displayable):
         columns: list[str] = []
         if self.by_policy:
             columns = ["harness", *(row.name for row in self.rows)]
-            rows += self._by_policy()
+            rows += self._policy_rows()
             hints += [""] * len(rows)
         else:
             columns = ["", *self.names] if len(self.names) <= _MAX_COLUMNS else []
@@ -102,7 +102,7 @@ class Comparison(Displayable):
                 rows.append(Heading(group))
                 hints.append("")
                 for row in axes_of_group:
-                    lines = [[row.name, *row.cells]] if columns else _by_value(row, self.names)
+                    lines = [[row.name, *row.cells]] if columns else _group_by_value(row, self.names)
                     rows += lines
                     hints += [row.field, *[""] * (len(lines) - 1)]
         table = Table(columns, rows, left=range(len(self.names) + 1), hints=hints)
@@ -118,7 +118,7 @@ class Comparison(Displayable):
             notes.append(f"{self.equal} more {are} the same in all of them; all_axes=True shows them too.")
         return " ".join(notes)
 
-    def _by_policy(self) -> list[list[str]]:
+    def _policy_rows(self) -> list[list[str]]:
         return [[name, *(row.cells[index] for row in self.rows)] for index, name in enumerate(self.names)]
 
     def _groups(self) -> Iterator[tuple[str, list[AxisRow]]]:
@@ -152,7 +152,7 @@ def compare_policies(*policies: str | Policy, all_axes: bool = False) -> Compari
     overview = not policies
     compared = [get_policy(policy) for policy in policies or presets.values()]
     names = distinct_names(clean(policy.name) for policy in compared)
-    rows = [AxisRow(a.group, a.field, a.name, tuple(clean(a.of(p)) for p in compared)) for a in axes()]
+    rows = [AxisRow(a.group, a.field, a.name, tuple(clean(a.describe(p)) for p in compared)) for a in axes()]
     if overview and not all_axes:
         return Comparison(names, tuple(row for row in rows if row.field in HEAD), by_policy=True)
     everything = all_axes or len(compared) == 1
@@ -176,25 +176,25 @@ def distinct_names(policy_names: Iterable[str]) -> tuple[str, ...]:
 def _table(header: Sequence[str], rows: Iterable[Sequence[str]], widths: Sequence[int]) -> Iterator[str]:
     """Cells wrapped in columns."""
     if header:
-        yield from _wrapped(header, widths)
+        yield from _wrap_cells(header, widths)
         yield "  ".join("-" * width for width in widths)
     for row in rows:
-        yield from _wrapped(row, widths)
+        yield from _wrap_cells(row, widths)
 
 
-def _wrapped(cells: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
+def _wrap_cells(cells: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
     columns = [textwrap.wrap(cell, width) for cell, width in zip(cells, widths, strict=True)]
     yield from align_columns(zip_longest(*columns, fillvalue=""), left=range(len(widths)), widths=widths)
 
 
-def _listed(row: AxisRow, names: Sequence[str]) -> Iterator[str]:
+def _list_policies(row: AxisRow, names: Sequence[str]) -> Iterator[str]:
     """The policies by value, for a comparison with too many for columns."""
     yield f"  {row.name}"
-    for _, who, cell in _by_value(row, names):
+    for _, who, cell in _group_by_value(row, names):
         yield from textwrap.wrap(f"{who}: {cell}", WIDTH, initial_indent="    ", subsequent_indent="      ")
 
 
-def _by_value(row: AxisRow, names: Sequence[str]) -> list[list[str]]:
+def _group_by_value(row: AxisRow, names: Sequence[str]) -> list[list[str]]:
     """The name of an axis, with each value and its policies, the most frequent first; the name is in the first row."""
     policies: dict[str, list[str]] = {}
     for name, cell in zip(names, row.cells, strict=True):

@@ -31,7 +31,7 @@ class Axis(NamedTuple):
     matters: Callable[[Policy], bool]  # whether it has an effect under a policy
     form: Callable[[Any], str]  # formats a value that is not in `values`
 
-    def of(self, policy: Policy) -> str:
+    def describe(self, policy: Policy) -> str:
         """The policy's value on this axis, in words."""
         if not self.matters(policy):
             return NOT_APPLICABLE
@@ -52,7 +52,7 @@ def axes() -> tuple[Axis, ...]:
 # --- How values are written -------------------------------------------------------------------------------------------
 
 
-def _plain(value: object) -> str:
+def _format_value(value: object) -> str:
     if value is None:
         return "none"
     if isinstance(value, bool):
@@ -123,7 +123,7 @@ class _AxisWords(NamedTuple):
     name: str
     values: Mapping[object, str] = {}
     matters: Callable[[Policy], bool] = lambda _: True
-    form: Callable[[Any], str] = _plain
+    form: Callable[[Any], str] = _format_value
 
 
 GROUPS: Final[Mapping[str, str]] = {

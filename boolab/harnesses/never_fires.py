@@ -63,7 +63,7 @@ def never_fires(policy: LimitFields, settings: Mapping[str, int | None]) -> dict
         first_by_limit["doom_loop"] = FiresFirst("tool_budget", reason)
     name = "max_steps" if hard is not None and "max_steps" not in first_by_limit else "ceiling"
     limit = hard if name == "max_steps" else ceiling
-    if limit is not None and _each_step_calls(policy) and _comes_first(policy, budget, limit, name):
+    if limit is not None and _makes_calls_each_step(policy) and _comes_first(policy, budget, limit, name):
         limit_name = f"a step cap of {limit:,}" if name == "max_steps" else f"the policy's ceiling of {limit:,} steps"
         used_up = f"a tool budget of {budget:,} is used up before {limit_name} is reached"
         reason = f"each step makes at least one call, so {used_up}"
@@ -71,7 +71,7 @@ def never_fires(policy: LimitFields, settings: Mapping[str, int | None]) -> dict
     return first_by_limit
 
 
-def _each_step_calls(policy: LimitFields) -> bool:
+def _makes_calls_each_step(policy: LimitFields) -> bool:
     """Whether each step that another one follows has made a call that got a result."""
     execution = policy.execution
     return (

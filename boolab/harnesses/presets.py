@@ -109,7 +109,7 @@ def fixed_turns(n: int, *, reminder: bool = True) -> Policy:
         'turns_left'
     """
     return Policy(
-        name=f"fixed_turns({_positive('fixed_turns', n)}{'' if reminder else ', reminder=False'})",
+        name=f"fixed_turns({_check_positive('fixed_turns', n)}{'' if reminder else ', reminder=False'})",
         about=About(
             source=f"arXiv 2510.16786: fixed turn limits, with{'' if reminder else 'out'} a reminder of the turns left",
             loop_style="while under the cap",
@@ -158,7 +158,7 @@ def dynamic_turns(n: int, extend: int, *, unless: StopRule | None = None, remind
     fixed = fixed_turns(n, reminder=reminder)
     options = ("" if unless is None else f", unless={unless}") + ("" if reminder else ", reminder=False")
     return fixed.vary(
-        name=f"dynamic_turns({n}, {_positive('dynamic_turns', extend)}{options})",
+        name=f"dynamic_turns({n}, {_check_positive('dynamic_turns', extend)}{options})",
         about={
             "source": "arXiv 2510.16786: dynamic turn limits",
             "loop_style": "while under a cap that is extended once",
@@ -168,7 +168,7 @@ def dynamic_turns(n: int, extend: int, *, unless: StopRule | None = None, remind
     )
 
 
-def _positive(function: str, n: object) -> int:
+def _check_positive(function: str, n: object) -> int:
     if not is_whole(n) or n < 1:
         raise SettingError(f"{function}: {repr_of(n)} is not accepted; expected an integer >= 1")
     return n

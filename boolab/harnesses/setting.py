@@ -64,7 +64,7 @@ def as_code(setting: Setting, policy: str | Policy | None = None) -> str:
     """A setting as Python code: an agent with these limits and this policy, and a stop rule with the same limits."""
     base, is_preset = _preset_of(policy)
     identity, exempt = _agent_identity(setting.identity)
-    changes = ["cap={'ceiling': None}"] if _beyond_ceiling(setting, base) else []
+    changes = ["cap={'ceiling': None}"] if _exceeds_ceiling(setting, base) else []
     changes += [] if identity is not None else [f"detectors={{'identity': {setting.identity!r}}}"]
     lines = ["import boolab as bl", ""]
     lines += [] if is_preset else ["# Put your own policy in place of this preset."]
@@ -102,7 +102,7 @@ def as_front_matter(setting: Setting, policy: str | Policy | None = None, notes:
         lines += [f"exempt: [{', '.join(map(yaml_text, exempt))}]"] if exempt else []
     lines.append(f"policy: {base}" + ("" if is_preset else "  # put your own policy in place of this preset"))
     lines += [f"# {line}" for line in (*_unknown_limits(setting, base), *_scope_comment(setting))]
-    if _beyond_ceiling(setting, base):
+    if _exceeds_ceiling(setting, base):
         ceiling = get_policy(base).cap.ceiling
         lines.append(
             f"# Policy {base} ends a run at {ceiling:,} steps too; the numbers are those without that ceiling."
@@ -120,7 +120,7 @@ def _agent_identity(identity: Identities) -> tuple[str | None, list[str]]:
     return (default, exempt) if {*by_tool.values()} <= {default} else (None, [])
 
 
-def _beyond_ceiling(setting: Setting, policy: str) -> bool:
+def _exceeds_ceiling(setting: Setting, policy: str) -> bool:
     """Whether the policy's ceiling would stop runs that the setting lets continue."""
     ceiling = get_policy(policy).cap.ceiling
     return ceiling is not None and (setting.max_steps is None or setting.max_steps > ceiling)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, NotRequired, TypedDict, Unpack
 
-from boolab.integrations.monitored_run import AdapterOptions, MonitoredRun, imported
+from boolab.integrations.monitored_run import AdapterOptions, MonitoredRun, import_package
 from boolab.limits.monitor import Action, Verdict
 from boolab.limits.stop import StopRule
 
@@ -23,14 +23,14 @@ def middleware(rule: StopRule | None, action: Action = "stop", **options: Unpack
     Returns:
         What goes into `create_agent(model, tools, middleware=[...])`.
     """
-    base = imported("langchain.agents.middleware.types", "langchain")
-    core = imported("langchain_core.messages", "langchain")
-    untracked = imported("langgraph.channels.untracked_value", "langchain").UntrackedValue
+    base = import_package("langchain.agents.middleware.types", "langchain")
+    core = import_package("langchain_core.messages", "langchain")
+    untracked = import_package("langgraph.channels.untracked_value", "langchain").UntrackedValue
     MonitoredRun(rule, action, **options)  # refuse at once what no run accepts
     run_field = NotRequired[Annotated[Any, untracked, base.PrivateStateAttr]]
     state = {"boolab_run": run_field, "boolab_stop": NotRequired[Annotated[Any, base.OmitFromInput]]}
 
-    def ended(verdict: Verdict, first: list[Any]) -> dict[str, Any]:
+    def end_state(verdict: Verdict, first: list[Any]) -> dict[str, Any]:
         stop = None if verdict.stop is None else verdict.stop._asdict()
         last = core.AIMessage(verdict.message, response_metadata={"boolab_stop": stop})
         return {"jump_to": "end", "messages": [*first, last], "boolab_stop": stop}
@@ -57,7 +57,7 @@ def middleware(rule: StopRule | None, action: Action = "stop", **options: Unpack
                     pairs = [None if out is None else (str(out.text), out.status == "error") for out in tools]
                     verdict, run.seen = run.after(msg.tool_calls, pairs, _usage(msg), str(msg.text)), msg.id
             if verdict.action == "stop":
-                return {"boolab_run": run} | ended(verdict, [])
+                return {"boolab_run": run} | end_state(verdict, [])
             return {"boolab_run": run, "messages": [core.HumanMessage(verdict.message)] if verdict.message else []}
 
         @base.hook_config(can_jump_to=["end"])  # type: ignore[untyped-decorator] # as its base
@@ -69,7 +69,7 @@ def middleware(rule: StopRule | None, action: Action = "stop", **options: Unpack
             drop = [
                 core.ToolMessage(verdict.message, tool_call_id=call["id"], status="error") for call in last.tool_calls
             ]
-            return ended(verdict, drop)
+            return end_state(verdict, drop)
 
     return MonitorMiddleware()
 

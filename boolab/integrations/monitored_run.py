@@ -56,20 +56,20 @@ class MonitoredRun:
 
     def boundary(self) -> Verdict:
         """The verdict at the latest boundary."""
-        return self._reported(self.monitor.verdict)
+        return self._report(self.monitor.verdict)
 
     def before(self, calls: Iterable[GivenCall], usage: GivenUsage = None) -> Verdict:
         """See `Monitor.before`."""
-        return self._reported(self.monitor.before(calls, usage))
+        return self._report(self.monitor.before(calls, usage))
 
     def after(
         self, calls: Iterable[GivenCall], results: Sequence[GivenResult], usage: GivenUsage = None, text: str = ""
     ) -> Verdict:
         """See `Monitor.after`; the time is that since the turn began."""
         elapsed = int(1000 * (time.monotonic() - self._opened))
-        return self._reported(self.monitor.after(calls, results, usage, text, elapsed))
+        return self._report(self.monitor.after(calls, results, usage, text, elapsed))
 
-    def _reported(self, verdict: Verdict) -> Verdict:
+    def _report(self, verdict: Verdict) -> Verdict:
         if self._on_stop is not None and verdict.stop is not None:
             report, self._on_stop = self._on_stop, None
             report(verdict.stop)
@@ -78,7 +78,7 @@ class MonitoredRun:
         return verdict
 
 
-def imported(module: str, package: str) -> Any:  # a module without types here
+def import_package(module: str, package: str) -> Any:  # a module without types here
     """A module that an adapter needs; a `BoolabError` that names the package to install if it cannot be imported."""
     try:
         return import_module(module)

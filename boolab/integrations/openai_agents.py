@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final, Unpack
 
-from boolab.integrations.monitored_run import AdapterOptions, MonitoredRun, imported
+from boolab.integrations.monitored_run import AdapterOptions, MonitoredRun, import_package
 from boolab.limits.monitor import Action, Verdict
 from boolab.limits.stop import StopRule
 
@@ -26,8 +26,8 @@ def hooks(rule: StopRule | None, action: Action = "stop", **options: Unpack[Adap
     Returns:
         What goes into `Runner.run(agent, input, hooks=...)`; new ones for each run.
     """
-    base = imported("agents.lifecycle", "openai-agents").RunHooks
-    max_turns_exceeded = imported("agents.exceptions", "openai-agents").MaxTurnsExceeded
+    base = import_package("agents.lifecycle", "openai-agents").RunHooks
+    max_turns_exceeded = import_package("agents.exceptions", "openai-agents").MaxTurnsExceeded
 
     class MonitorHooks(base):  # type: ignore[misc,valid-type] # without types here
         def __init__(self) -> None:

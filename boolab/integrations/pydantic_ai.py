@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Unpack
 
-from boolab.integrations.monitored_run import AdapterOptions, MonitoredRun, imported
+from boolab.integrations.monitored_run import AdapterOptions, MonitoredRun, import_package
 from boolab.limits.monitor import Action, Verdict
 from boolab.limits.stop import StopRule
 
@@ -25,12 +25,12 @@ def capability(rule: StopRule | None, action: Action = "stop", **options: Unpack
     Returns:
         What goes into `Agent(model, capabilities=[...])`.
     """
-    base = imported("pydantic_ai.capabilities", "pydantic-ai-slim").AbstractCapability
-    errors = imported("pydantic_ai.exceptions", "pydantic-ai-slim")
-    message_types = imported("pydantic_ai.messages", "pydantic-ai-slim")
+    base = import_package("pydantic_ai.capabilities", "pydantic-ai-slim").AbstractCapability
+    errors = import_package("pydantic_ai.exceptions", "pydantic-ai-slim")
+    message_types = import_package("pydantic_ai.messages", "pydantic-ai-slim")
     MonitoredRun(rule, action, **options)  # refuse at once what no run accepts
 
-    def ended(verdict: Verdict, context: Any, response: Any) -> Any:
+    def end_run(verdict: Verdict, context: Any, response: Any) -> Any:
         if not context.model_request_parameters.allow_text_output or verdict.stop is None:
             raise errors.UsageLimitExceeded(verdict.message)
         return replace(
@@ -52,10 +52,10 @@ def capability(rule: StopRule | None, action: Action = "stop", **options: Unpack
             if response is not None:
                 part_by_id = {getattr(part, "tool_call_id", ""): part for part in ctx.messages[-1].parts}
                 result_parts = [part_by_id.get(call.tool_call_id) for call in response.tool_calls]
-                results = [None if part is None else (_text(part), _failed(part)) for part in result_parts]
+                results = [None if part is None else (_text(part), _has_failed(part)) for part in result_parts]
                 verdict = self.run.after(_calls(response), results, _usage(response), response.text or "")
             if verdict.action == "stop":
-                raise errors.SkipModelRequest(ended(verdict, request_context, message_types.ModelResponse([])))
+                raise errors.SkipModelRequest(end_run(verdict, request_context, message_types.ModelResponse([])))
             if verdict.message:
                 *earlier_messages, last = request_context.messages
                 parts = [*last.parts, message_types.UserPromptPart(verdict.message)]
@@ -66,7 +66,7 @@ def capability(rule: StopRule | None, action: Action = "stop", **options: Unpack
             assert self.run is not None  # noqa: S101 - as above
             self.response = response
             verdict = self.run.before(_calls(response), _usage(response))
-            return ended(verdict, request_context, response) if verdict.action == "stop" else response
+            return end_run(verdict, request_context, response) if verdict.action == "stop" else response
 
     return MonitorCapability()
 
@@ -81,7 +81,7 @@ def _usage(response: Any) -> dict[str, int | None]:
     return {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens, "cost": cost}
 
 
-def _failed(part: Any) -> bool:
+def _has_failed(part: Any) -> bool:
     return bool(part.part_kind == "retry-prompt" or part.outcome != "success")
 
 

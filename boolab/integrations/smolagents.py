@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Unpack
 
 from boolab.errors import SettingError
-from boolab.integrations.monitored_run import AdapterOptions, MonitoredRun, imported
+from boolab.integrations.monitored_run import AdapterOptions, MonitoredRun, import_package
 from boolab.limits.monitor import Action, Monitor
 from boolab.limits.stop import StopRule
 
@@ -27,7 +27,7 @@ def callback(rule: StopRule, action: Action = "stop", **options: Unpack[AdapterO
     Raises:
         SettingError: if a rule is evaluated at the response.
     """
-    package = imported("smolagents", "smolagents")
+    package = import_package("smolagents", "smolagents")
 
     class MonitorCallback:
         def __init__(self) -> None:

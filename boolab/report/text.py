@@ -292,7 +292,7 @@ def as_data(study: Study) -> dict[str, Any]:
         "how_to_set": [
             {
                 "group": way.group,
-                "limits": way.limits.given,
+                "limits": way.limits.limit_values,
                 "command": way.command,
                 "target": way.target,
                 "text": None if way.export is None else str(way.export),

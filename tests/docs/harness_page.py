@@ -46,7 +46,7 @@ def written() -> str:
 
 
 def _said(policy: Policy, field: str) -> str:
-    return _OF[field].of(policy)
+    return _OF[field].describe(policy)
 
 
 def _cap(policy: Policy) -> str:

@@ -60,7 +60,7 @@ class Limits:
         SettingError: if a value is not accepted.
 
     Example:
-        >>> Limits(max_steps=56, doom_loop=5).given
+        >>> Limits(max_steps=56, doom_loop=5).limit_values
         {'max_steps': 56, 'doom_loop': 5}
     """
 
@@ -102,13 +102,13 @@ class Limits:
             raise SettingError(f"scope={self.scope!r}: expected 'turn' or 'run'")
 
     @property
-    def given(self) -> dict[str, int | float]:
+    def limit_values(self) -> dict[str, int | float]:
         """The limits that are on, by the names of `boolab.limits.table.LIMITS`."""
         return {name: value for name in LIMITS if (value := getattr(self, name)) is not None}
 
-    def in_words(self) -> str:
+    def describe(self) -> str:
         """The limits that are on, as a sentence has them."""
-        parts = [LIMITS[name].with_value(value) for name, value in self.given.items()]
+        parts = [LIMITS[name].with_value(value) for name, value in self.limit_values.items()]
         return joined(parts) if parts else "no limit"
 
 
@@ -172,11 +172,11 @@ class Export(Displayable):
 
     def __str__(self) -> str:
         """All parts; what is not part of a text begins with `#`."""
-        blocks = [_hashed(self.title)]
-        blocks += [f"{_hashed(_heading(part))}\n{part.text.rstrip()}" for part in self.parts]
+        blocks = [_comment_lines(self.title)]
+        blocks += [f"{_comment_lines(_heading(part))}\n{part.text.rstrip()}" for part in self.parts]
         if not any(_COMMENT[part.language] for part in self.parts):
-            blocks += ["\n".join(_hashed(note) for note in self.notes)] if self.notes else []
-        blocks += [_hashed(f"Source: {self.source}")] if self.source else []
+            blocks += ["\n".join(_comment_lines(note) for note in self.notes)] if self.notes else []
+        blocks += [_comment_lines(f"Source: {self.source}")] if self.source else []
         return insert_program("\n\n".join(blocks))
 
     def _document_(self) -> Document:
@@ -304,5 +304,5 @@ def nest(changes: Sequence[Change]) -> dict[str, JSONValue]:
     return tree
 
 
-def _hashed(text: str) -> str:
+def _comment_lines(text: str) -> str:
     return wrap_text(text, WIDTH, "# ", "# ")

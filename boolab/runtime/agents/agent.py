@@ -170,7 +170,7 @@ def limits_of(agent: Agent, policy: Policy) -> list[str]:
     from boolab.harnesses.describe import axes  # only where an agent is shown
     from boolab.runtime.tools.workspace import BUILT_IN
 
-    words = {axis.field: axis.of(policy) for axis in axes()}
+    words = {axis.field: axis.describe(policy) for axis in axes()}
     reading = bool(agent.tools) and all(tool in BUILT_IN for tool in agent.tools)
     settings = policy.effective(agent.settings, read_only=reading)
     sentences = []
