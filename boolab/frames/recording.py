@@ -18,7 +18,7 @@ from boolab.errors import SettingError
 from boolab.frames.dtypes import FLAG, FLOAT, INT, TEXT, Column, cells, replace_surrogates
 from boolab.frames.runs import Runs, as_runs, with_equal_arguments
 from boolab.frames.tables import dollars, setting_columns
-from boolab.limits.call_identity import check_tools, exempting
+from boolab.limits.call_identity import check_tools, exclude_tools
 from boolab.limits.detectors.streaks import RepeatStreak
 
 PARENT: Final = "parent_run_id"
@@ -96,7 +96,7 @@ def recording_df(runs: Runs, identity: Identities = "canonical", exempt: Sequenc
     if doubles:
         msg = f"{len(doubles)} run ids occur more than once, such as {doubles[0]!r}: a frame cannot keep the runs apart"
         raise SettingError(msg)
-    identities = exempting(identity, exempt)
+    identities = exclude_tools(identity, exempt)
     if exempt:
         check_tools(identities, (call.name for call in tool_calls(*run_list)))
     return recording_table(run_list, identities, recorded_settings(run_list))

@@ -205,7 +205,7 @@ def _boundary_rows(run: Run, detectors: Sequence[Detector]) -> Iterator[tuple[in
         ladder.open_turn(turn, turn_start(steps))
         yield turn, dict(ladder.counters)
         for step in steps:
-            ladder.compacted_before(step, compacted)
+            ladder.add_recorded_compactions(step, compacted)
             if has_boundary(run, step):
                 ladder.apply(step)
                 yield turn, dict(ladder.counters)

@@ -10,7 +10,7 @@ from boolab.display.text import wrap_text
 from boolab.harnesses.exports.values import Change, Limits, Part, Sets, Target, agent_file
 from boolab.harnesses.harness import Harness
 from boolab.harnesses.setting import ALL_AGENTS, Setting, as_front_matter
-from boolab.limits.call_identity import exempting, split_identity
+from boolab.limits.call_identity import exclude_tools, split_identity
 from boolab.limits.table import AGENT_LIMITS
 
 _VERIFIED: Final = "boolab itself: the live loop and the offline evaluation stop at the same step (tests/whatif)"
@@ -18,7 +18,7 @@ _VERIFIED: Final = "boolab itself: the live loop and the offline evaluation stop
 
 def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple[str, ...]]:
     """The front matter of an agent file."""
-    identity = exempting(limits.identity, limits.exempt) if limits.exempt else limits.identity
+    identity = exclude_tools(limits.identity, limits.exempt) if limits.exempt else limits.identity
     setting = Setting(
         **{name: getattr(limits, name) for name in AGENT_LIMITS},
         identity=identity,

@@ -14,7 +14,7 @@ from boolab.harnesses.groups import About, Cap
 from boolab.harnesses.harness import STEPS, AgentFiles, ConfigFile, ConfigLimit, Harness, Native, number_of
 from boolab.harnesses.policy import Policy
 from boolab.io.json_input import mapping
-from boolab.limits.call_identity import exempting, split_identity
+from boolab.limits.call_identity import exclude_tools, split_identity
 from boolab.limits.table import LIMITS
 
 PRESET: Final = "claude_code"
@@ -74,7 +74,7 @@ def _own_notes(limits: Limits, hooked: Sequence[str]) -> Iterator[str]:
         yield "The cost budget is one for the whole of `claude -p`; no agent has one of its own."
     if limits.agent is not None and hooked:
         yield f"The hook limits every agent, not {agent_file(limits)} alone."
-    default, by_tool, _ = split_identity(exempting(limits.identity, limits.exempt))
+    default, by_tool, _ = split_identity(exclude_tools(limits.identity, limits.exempt))
     if limits.doom_loop is not None and (default not in HOOK_IDENTITIES or by_tool):
         yield "The hook cannot compare calls by this identity; it takes canonical."
 
@@ -87,7 +87,7 @@ def _hook(limits: Limits, values: Mapping[str, float]) -> str:
     words = ["boolab", "hook", "claude-code", "--install"]
     words += limit_words(values)
     if limits.doom_loop is not None:
-        identity, _, exempt = split_identity(exempting(limits.identity, limits.exempt))
+        identity, _, exempt = split_identity(exclude_tools(limits.identity, limits.exempt))
         words += ["--identity", identity] if identity in HOOK_IDENTITIES and identity != "canonical" else []
         words += chain.from_iterable(option_words("--exempt", tool) for tool in exempt)
     words += ["--scope", "run"] if limits.scope == "run" else []

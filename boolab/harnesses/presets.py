@@ -22,7 +22,7 @@ from boolab.harnesses.groups import About, Cap, Finish, LastStep
 from boolab.harnesses.policy import Policy
 from boolab.harnesses.registry import PRESETS, harness
 from boolab.io.checks import is_whole, repr_of
-from boolab.limits.call_identity import exempting
+from boolab.limits.call_identity import exclude_tools
 from boolab.limits.stop import StopRule
 from boolab.limits.table import describe_limits
 
@@ -84,7 +84,7 @@ def identity_under(
     """The identity of calls without the exempt tools; without an identity, that of the policy, or `canonical`."""
     if not exempt:
         return identity
-    return exempting(identity or (get_policy(policy).detectors.identity if policy else "canonical"), exempt)
+    return exclude_tools(identity or (get_policy(policy).detectors.identity if policy else "canonical"), exempt)
 
 
 def fixed_turns(n: int, *, reminder: bool = True) -> Policy:

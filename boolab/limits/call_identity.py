@@ -89,7 +89,7 @@ class ObservedCall:
         if self._texts is None:
             self._texts = {}
         if sort not in self._texts:
-            self._texts[sort] = _normalised(self.arguments, self.parsed, sort=sort)
+            self._texts[sort] = _normalise_parsed(self.arguments, self.parsed, sort=sort)
         return self._texts[sort]
 
     def same_as(self, other: ObservedCall | None, identity: str | None) -> bool:
@@ -186,7 +186,7 @@ def call_key(
         return None
     if identity == "raw":
         return (call.name, call.arguments)
-    text = normalised(call.arguments, sort=identity != "ordered")
+    text = normalise_arguments(call.arguments, sort=identity != "ordered")
     if identity == "call+result":
         return (call.name, text, "" if result is None else result.content)
     return (call.name, text)
@@ -196,7 +196,9 @@ def arguments_hash(arguments: str) -> str:
     """The hex of an 8-byte blake2b over the canonical form of `arguments` (their raw text if they do not parse)."""
     from hashlib import blake2b  # as above
 
-    return blake2b(normalised(arguments, sort=True).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+    return blake2b(
+        normalise_arguments(arguments, sort=True).encode("utf-8", "surrogatepass"), digest_size=8
+    ).hexdigest()
 
 
 def identity_of(identity: Identities) -> tuple[str, tuple[tuple[str, str | None], ...]]:
@@ -246,7 +248,7 @@ def uncalled_note(identity: Identities | None, called_tools: Iterable[str]) -> t
     return (f"No call of the {noun} {names} is on record: to name {pronoun} changes nothing here.",)
 
 
-def exempting(identity: Identities, exempt: Iterable[str]) -> Identities:
+def exclude_tools(identity: Identities, exempt: Iterable[str]) -> Identities:
     """An identity without some tools: their calls are never the same."""
     exempt = [exempt] if isinstance(exempt, str) else list(exempt)
     names: list[object] = [*exempt]
@@ -289,12 +291,12 @@ _ENCODERS: Final = {
 }
 
 
-def _no_number(name: str) -> object:
+def _reject_constant(name: str) -> object:
     msg = f"{name} is not JSON"
     raise ValueError(msg)
 
 
-_DECODER: Final = json.JSONDecoder(parse_constant=_no_number)
+_DECODER: Final = json.JSONDecoder(parse_constant=_reject_constant)
 _DIGITS: Final = 4300
 """The most digits before a decimal point that pydantic accepts."""
 _LONG_NUMBER: Final = re.compile(rf"(?<![0-9])[0-9]{{{_DIGITS + 1}}}")
@@ -337,13 +339,13 @@ def _parse_plain(arguments: str) -> object:
     return value if end == len(arguments) else _NOT_PARSED
 
 
-def _normalised(arguments: str, parsed: object, *, sort: bool) -> str:
+def _normalise_parsed(arguments: str, parsed: object, *, sort: bool) -> str:
     """Arguments as compact JSON; as they are if they are not valid JSON."""
     if parsed is arguments:
         return arguments
     return parsed.normalised(sort=sort) if isinstance(parsed, RedactedArguments) else _ENCODERS[sort].encode(parsed)
 
 
-def normalised(arguments: str, *, sort: bool) -> str:
+def normalise_arguments(arguments: str, *, sort: bool) -> str:
     """Arguments as compact JSON, as an identity compares them; their text if they are not valid JSON."""
-    return _normalised(arguments, _parse(arguments), sort=sort)
+    return _normalise_parsed(arguments, _parse(arguments), sort=sort)

@@ -16,7 +16,7 @@ from typing import Any, Final, Literal
 from boolab.core.types import MICRO, Identities
 from boolab.errors import SettingError, near
 from boolab.io.checks import MAX_COUNT, check_whole, number_size_error, repr_of
-from boolab.limits.call_identity import exempting
+from boolab.limits.call_identity import exclude_tools
 from boolab.limits.detectors.streaks import ErrorStreak, RepeatStreak
 from boolab.limits.stop import OnUnknown, StopRule, Threshold, detector_rule, unknown_option
 
@@ -77,7 +77,7 @@ def doom_loop(n: int, identity: Identities = "canonical", exempt: Iterable[str] 
         >>> str(bl.doom_loop(3, "ordered"))
         'doom_loop(3, ordered)'
     """
-    watch = RepeatStreak.of(exempting(identity, exempt))
+    watch = RepeatStreak.of(exclude_tools(identity, exempt))
     return detector_rule("doom_loop", watch, n, watch.identities)
 
 

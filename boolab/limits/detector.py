@@ -115,17 +115,17 @@ Compact: TypeAlias = Callable[[State, int | None], State]
 Extend: TypeAlias = Callable[[State, Step], tuple[State, int]]
 
 
-def closing(detector: Detector) -> Close | None:
+def close_method(detector: Detector) -> Close | None:
     """The `close` of a detector; None if it has none, because it needs calls alone."""
     return getattr(detector, "close", None)
 
 
-def compacting(detector: Detector) -> Compact | None:
+def compact_method(detector: Detector) -> Compact | None:
     """The `compact` of a detector; None if compactions of the history do not matter to it."""
     return getattr(detector, "compact", None)
 
 
-def extending(detector: Detector) -> Extend | None:
+def extend_method(detector: Detector) -> Extend | None:
     """The `extend` of a detector, which is given whole steps; None if it has none."""
     return getattr(detector, "extend", None)
 

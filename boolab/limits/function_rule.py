@@ -51,7 +51,7 @@ def as_rule(candidate: object, option: str) -> StopRule:
     if is_function(candidate):
         detector = FunctionAnswer(candidate)  # type: ignore[arg-type] # it is callable
         return Threshold(detector.reason, detector.name, 1, detector.label, detector=detector)
-    raise SettingError(f"{option}: {repr_of(candidate)} is not a stop rule: expected {_expected(candidate)}")
+    raise SettingError(f"{option}: {repr_of(candidate)} is not a stop rule: expected {_describe_expected(candidate)}")
 
 
 def as_rules(candidates: Iterable[object], option: str) -> list[StopRule]:
@@ -81,7 +81,7 @@ def _makes_rules(candidate: object) -> bool:
     return module.startswith("boolab.limits.") and module != __name__
 
 
-def _expected(candidate: object) -> str:
+def _describe_expected(candidate: object) -> str:
     if isinstance(candidate, str) and ":" in candidate:
         module, _, name = candidate.rpartition(":")
         module = module.removesuffix(".py").replace("/", ".")

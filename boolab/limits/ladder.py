@@ -3,7 +3,7 @@
 The live loop, a resumed run, and the boundaries and guards of a recording all count steps with `LadderState.apply`. It
 reads the step and nothing else: no clock, no policy, no options. So they cannot count differently. Only the columns of
 `boolab.whatif.step_table` are sums over all runs at once; their detectors are folded by the same `Watch`.
-The history that is compacted between two steps is noted beside them (`compacted`).
+The history that is compacted between two steps is noted beside them (`add_compaction`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from boolab.core.types import UNKNOWN_USAGE, Response, Step, ToolCall, ToolResult, Usage
 from boolab.limits.call_identity import ObservedCall
-from boolab.limits.detector import Close, Compact, Detector, Extend, State, closing, compacting, extending
+from boolab.limits.detector import Close, Compact, Detector, Extend, State, close_method, compact_method, extend_method
 from boolab.limits.table import COUNTERS
 
 if TYPE_CHECKING:
@@ -81,18 +81,18 @@ class Watch:
         self._states = [detector.start for detector in detectors]
         self._step = 0
         for i, detector in enumerate(detectors):
-            name, close = detector.name, closing(detector)
+            name, close = detector.name, close_method(detector)
             self._folds.append((i, name, detector.fold))
-            if (compact := compacting(detector)) is not None:
+            if (compact := compact_method(detector)) is not None:
                 self._compacts.append((i, compact))
-            if (extend := extending(detector)) is not None:
+            if (extend := extend_method(detector)) is not None:
                 self._extends.append((i, name, extend))
             if close is not None:
                 self._closes.append((i, name, close))
                 if getattr(detector, "of_steps", False):
                     self._step_closes.append((i, name, close))
 
-    def compacted(self, times: int | None = 1) -> None:
+    def add_compaction(self, times: int | None = 1) -> None:
         """Note that the history was compacted before the next step: how often, None where that is not known."""
         if times == 0:
             return
@@ -125,24 +125,24 @@ class Watch:
                 states[i], counts[name] = extend(states[i], whole_step)
         return len(results) - results.count(None)
 
-    def after(self, response: Response) -> dict[str, int | None]:
+    def counts_after(self, response: Response) -> dict[str, int | None]:
         """The counts as they would be after a step of this response. The states do not change.
 
         `response`: the response. The results of its calls are not known, so detectors that need them count None.
         """
-        states, _, counts = self._folded(response, response.tool_calls)
+        states, _, counts = self._fold_calls(response, response.tool_calls)
         after = counts[-1] if counts else {}
         for i, name, close in self._closes:
             after[name] = close(states[i], response)[1]
         return after
 
-    def ahead(self, response: Response, calls: Sequence[ToolCall]) -> list[dict[str, int | None]]:
+    def counts_ahead(self, response: Response, calls: Sequence[ToolCall]) -> list[dict[str, int | None]]:
         """The counts as they would be after each of some calls, if they were executed now. The states do not change.
 
         The results are not known yet, so detectors that need them count None. Detectors of whole steps judge a call by
         all calls of the same tool in the response.
         """
-        _, observed, counts = self._folded(response, calls)
+        _, observed, counts = self._fold_calls(response, calls)
         for i, name, close in self._step_closes:
             for call, after in zip(observed, counts, strict=True):
                 state = self._states[i]
@@ -152,7 +152,7 @@ class Watch:
                 after[name] = close(state, response)[1]
         return counts
 
-    def _folded(
+    def _fold_calls(
         self, response: Response, calls: Sequence[ToolCall]
     ) -> tuple[list[Any], list[ObservedCall], list[dict[str, int | None]]]:
         """The states after some calls whose results are not known, the calls, and the counts after each of them."""
@@ -226,15 +226,15 @@ class LadderState:
         if step.turn != self.turn and self._per_turn:
             self.open_turn(step.turn, step.start_ms if step.index > 1 else 0)
 
-    def compacted(self, times: int | None = 1) -> None:
+    def add_compaction(self, times: int | None = 1) -> None:
         """Note that the history was compacted before the next step: how often, None where that is not known."""
-        self._watch.compacted(times)
+        self._watch.add_compaction(times)
 
-    def compacted_before(self, step: Step, compacted: Mapping[int, int] | None) -> None:
+    def add_recorded_compactions(self, step: Step, compacted: Mapping[int, int] | None) -> None:
         """Note how often the history was compacted before a step on record, whose turn is opened first."""
         if compacted is None or step.index in compacted:
             self.enter(step)
-            self._watch.compacted(None if compacted is None else compacted[step.index])
+            self._watch.add_compaction(None if compacted is None else compacted[step.index])
 
     def apply(self, step: Step) -> None:
         """Count one completed step, in its turn. A call without a result was dropped and counts nowhere."""
@@ -265,7 +265,7 @@ class LadderState:
             self.messages.append(("nudge", guard.nudge))
         return Reached(threshold, action, count, nudges)
 
-    def at_calls(
+    def evaluate_calls(
         self, response: Response, indices: Sequence[int]
     ) -> Iterator[tuple[int, Iterator[tuple[Guard, Reached]]]]:
         """Evaluate the guards at calls, call by call, as if the calls before had been executed.
@@ -276,11 +276,11 @@ class LadderState:
             The place of each call, and each guard that has reached a level there, with that level.
         """
         calls = response.tool_calls
-        counts = self._watch.ahead(response, [calls[index] for index in indices])
+        counts = self._watch.counts_ahead(response, [calls[index] for index in indices])
         for index, count_by_name in zip(indices, counts, strict=True):
-            yield index, self._at_call_of(calls[index].name, count_by_name)
+            yield index, self._evaluate_call(calls[index].name, count_by_name)
 
-    def _at_call_of(self, tool: str, counts: Mapping[str, int | None]) -> Iterator[tuple[Guard, Reached]]:
+    def _evaluate_call(self, tool: str, counts: Mapping[str, int | None]) -> Iterator[tuple[Guard, Reached]]:
         for guard, name in self._at_call:
             count = counts[name]
             if count is None and tool == self._last_tool:
@@ -293,12 +293,12 @@ class LadderState:
         """Move the guards at calls as the live loop did it when it evaluated these calls of a response on record."""
         if not self._at_call:
             return []
-        levels = chain.from_iterable(levels for _, levels in self.at_calls(response, indices))
+        levels = chain.from_iterable(levels for _, levels in self.evaluate_calls(response, indices))
         return [level for _, level in levels]
 
-    def after(self, response: Response) -> dict[str, int | None]:
+    def counters_after(self, response: Response) -> dict[str, int | None]:
         """The counters as they would be after a response, were its calls executed.
 
         `response`: the response. Detectors that depend on what its calls give know no count.
         """
-        return dict(self.counters) | self._watch.after(response)
+        return dict(self.counters) | self._watch.counts_after(response)

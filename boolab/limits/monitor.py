@@ -167,7 +167,7 @@ class Monitor:
             ('stop', 'stuck')
         """
         check_whole(times, "Monitor.compacted", 0)
-        self._ladder.compacted(times)
+        self._ladder.add_compaction(times)
 
     def before(self, calls: Iterable[GivenCall], usage: GivenUsage = None) -> Verdict:
         """Evaluate at a response, before its calls are executed. Nothing is counted: `after` does that.
@@ -188,7 +188,7 @@ class Monitor:
         """
         if self.verdict.stop is not None or self.at_response is None:
             return self.verdict
-        stop = self._stop(self.at_response, self._projected(self.at_response, response_of(calls, usage)))
+        stop = self._stop(self.at_response, self._project(self.at_response, response_of(calls, usage)))
         return CONTINUE if stop is None else self._verdict(stop, was_true=self._true)
 
     def after(
@@ -325,7 +325,7 @@ class Monitor:
 
     def _take(self, response: Response, results: tuple[Any, ...], elapsed_ms: int | None) -> None:
         ladder, rule = self._ladder, self.at_response
-        true_before = rule is not None and rule(self._projected(rule, response)) is True
+        true_before = rule is not None and rule(self._project(rule, response)) is True
         start = None if elapsed_ms is None else 0
         ladder.apply(Step(self.steps + 1, ladder.turn, start, elapsed_ms, None, response, results))
         self._evaluate(was_true=self._true or true_before)
@@ -353,9 +353,9 @@ class Monitor:
             self.first_stop = stop
         return verdict_at(stop, self.action, was_true=was_true, nudge=self._nudge)
 
-    def _projected(self, rule: StopRule, response: Response) -> Progress:
+    def _project(self, rule: StopRule, response: Response) -> Progress:
         """The counters as they would be, were this response counted and its calls executed."""
-        counters = self._ladder.after(response) if rule.detectors() else dict(self._ladder.counters)
+        counters = self._ladder.counters_after(response) if rule.detectors() else dict(self._ladder.counters)
         return projected(counters, response)
 
 

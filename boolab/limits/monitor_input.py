@@ -32,14 +32,14 @@ _PAIR: Final = 2
 
 def response_of(calls: Iterable[GivenCall], usage: GivenUsage = None, text: str | None = None) -> Response:
     """The response that makes some calls."""
-    tool_calls = tuple(_call(call) for call in _listed(calls))
+    tool_calls = tuple(_call(call) for call in _list_calls(calls))
     value: object = text
     if value is not None and not isinstance(value, str):
         raise SettingError(f"Monitor: text={repr_of(value)}: expected a text, or None where there is none")
     return whole_response(Response(text or "", tool_calls, usage=_usage(usage)))
 
 
-def _listed(calls: object) -> Iterable[object]:
+def _list_calls(calls: object) -> Iterable[object]:
     if isinstance(calls, Iterable) and not isinstance(calls, str | bytes | Mapping | ToolCall):
         return calls
     raise SettingError(f"Monitor: calls={repr_of(calls)}: expected a list of calls, such as [('ls', {{'path': '.'}})]")

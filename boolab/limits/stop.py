@@ -229,7 +229,7 @@ class AnyOf(_Compound):
         true = self.rules[0](counters)
         for rule in self.rules[1:]:
             other = rule(counters)
-            true = other if true is False else _either(true, other)
+            true = other if true is False else _disjunction(true, other)
         return true
 
     @property
@@ -250,7 +250,7 @@ class AllOf(_Compound):
     def __call__(self, counters: Counters) -> Truth:
         true = self.rules[0](counters)
         for rule in self.rules[1:]:
-            true = _both(true, rule(counters))
+            true = _conjunction(true, rule(counters))
         return true
 
     def __and__(self, other: StopRule) -> AllOf:
@@ -283,13 +283,13 @@ def _depth_over(rules: Sequence[StopRule]) -> int:
     return depth
 
 
-def _either(a: Truth, b: Truth) -> Truth:
+def _disjunction(a: Truth, b: Truth) -> Truth:
     if a is None or b is None:
         return True if a or b else None
     return a | b
 
 
-def _both(a: Truth, b: Truth) -> Truth:
+def _conjunction(a: Truth, b: Truth) -> Truth:
     if a is None or b is None:
         return False if a is False or b is False else None
     return a & b

@@ -22,7 +22,7 @@ from boolab.core.run import Run
 from boolab.core.run_tree import rebuild
 from boolab.core.types import REDACTED, Event, Usage
 from boolab.frames.runs import Runs, iterate_runs
-from boolab.limits.call_identity import normalised
+from boolab.limits.call_identity import normalise_arguments
 from boolab.logs.fact_places import EVENT_FIELDS, EVENTS, FIELDS, SETTINGS, TASK_SOURCES, field_names, stays
 from boolab.logs.fingerprint import prints_of
 
@@ -174,8 +174,8 @@ class _Facts:
         if arguments == REDACTED:
             return REDACTED
         number = self._numbering.number("arguments", arguments)
-        ordered = self._numbering.first("ordered", normalised(arguments, sort=False), number)
-        canonical = self._numbering.first("canonical", normalised(arguments, sort=True), number)
+        ordered = self._numbering.first("ordered", normalise_arguments(arguments, sort=False), number)
+        canonical = self._numbering.first("canonical", normalise_arguments(arguments, sort=True), number)
         return str(RedactedArguments(canonical, ordered, number, chars_of(arguments)))
 
     def _content(self, content: str) -> str:

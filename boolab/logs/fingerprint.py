@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 from boolab.core.messages import Message, Text
 from boolab.core.run import Run
 from boolab.core.types import ToolCall
-from boolab.limits.call_identity import normalised
+from boolab.limits.call_identity import normalise_arguments
 
 _BYTES: Final = 10
 _PRINT: Final = re.compile(r"[0-9a-f]{20}|")
@@ -95,7 +95,7 @@ class _Chain:
     def respond(self, text: str, calls: Sequence[ToolCall]) -> None:
         parts = [self.print, "response", text.strip()]
         for call in calls:
-            parts += (call.name, normalised(call.arguments, sort=True))
+            parts += (call.name, normalise_arguments(call.arguments, sort=True))
         self._before = _hash_parts(*parts)
         self._texts = []
 

@@ -271,8 +271,8 @@ def _folded(run: Run, scope: str, detectors: Sequence[Detector], *, responses: b
         if scope == "turn" and number:
             watch, counts = Watch(detectors), dict.fromkeys(names, 0)
         for step in steps:
-            watch.compacted(None if compacted is None else compacted.get(step.index, 0))
-            at_response = {**counts, **watch.after(step.response)} if responses else {}
+            watch.add_compaction(None if compacted is None else compacted.get(step.index, 0))
+            at_response = {**counts, **watch.counts_after(step.response)} if responses else {}
             if step.counted:
                 watch.complete(step.response, step.results, counts, step)
             values = (*(counts[name] for name in names), *(at_response[name] for name in names if responses))

@@ -162,7 +162,7 @@ def _of_turn(policy: Policy, run: Run, steps: Sequence[Step], recorded_messages:
     compacted = compactions_of(run)
     codes: list[int] = []
     for step in steps:
-        ladder.compacted_before(step, compacted)
+        ladder.add_recorded_compactions(step, compacted)
         calls = () if step.broke_off else step.response.tool_calls  # what broke off was never evaluated
         acts = any(level.action != "shadow" for level in ladder.replay_calls(step.response, range(len(calls))))
         ladder.messages.clear()

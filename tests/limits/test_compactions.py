@@ -210,12 +210,12 @@ def test_detectors_around_it_pass_compactions_on(wrapped: Any, counts: list[int]
     watch, found = Watch([wrapped]), []
     for times in (1, 1, 0):
         if times:
-            watch.compacted(times)
+            watch.add_compaction(times)
         got: dict[str, int | None] = {}
         step = one_step(1)
         watch.complete(step.response, step.results, got)
         found.append(got[wrapped.name])
     assert found == counts
     plain = Watch([PerMessage(bl.detectors.RepeatStreak())])
-    plain.compacted(None)
+    plain.add_compaction(None)
     assert pickle.loads(pickle.dumps(wrapped)) == wrapped  # noqa: S301 - its own

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import boolab as bl
 from boolab.harnesses.setting import Setting
-from boolab.limits.call_identity import exempting
+from boolab.limits.call_identity import exclude_tools
 from boolab.widgets.caplab.controls import counted_anew, counting_of, edges_of
 from boolab.widgets.caplab.figures import CapCurve, amounts, tips_of, title_of
 from boolab.widgets.caplab.how_to_set import short_of
@@ -16,7 +16,7 @@ def test_last_bar_of_lengths_may_be_beyond_the_axis() -> None:
 
 
 def test_controls_show_identity_and_exempt_tools() -> None:
-    shown = counting_of(Setting(identity=exempting("raw", ["poll"])), ["ls", "poll"])
+    shown = counting_of(Setting(identity=exclude_tools("raw", ["poll"])), ["ls", "poll"])
     assert shown["same"] == "raw"
     assert shown["exempt"] == ["poll"]
 

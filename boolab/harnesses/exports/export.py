@@ -13,7 +13,7 @@ from boolab.errors import SettingError, near
 from boolab.harnesses.exports.values import Export, Limits, Part, Target
 from boolab.harnesses.presets import get_policy
 from boolab.harnesses.registry import TARGETS, harness
-from boolab.limits.call_identity import exempting, split_identity
+from boolab.limits.call_identity import exclude_tools, split_identity
 from boolab.limits.table import LIMITS
 
 TARGET: Final = "TARGET"
@@ -78,7 +78,7 @@ def as_command(limits: Limits, target: str = TARGET, program: str = "boolab") ->
     """The `boolab export` command that gives the export of these limits; `program` is what to type for boolab."""
     words = ["export", target]
     words += limit_words(limits.limit_values)
-    default, _, exempt = split_identity(exempting(limits.identity, limits.exempt))
+    default, _, exempt = split_identity(exclude_tools(limits.identity, limits.exempt))
     if default != ("canonical" if limits.policy is None else get_policy(limits.policy).detectors.identity):
         words += ["--identity", default]
     tools = dict.fromkeys([*limits.exempt, *exempt])

@@ -8,7 +8,7 @@ from typing import ClassVar, TypeAlias
 
 from boolab.core.types import Identities, Response, StopReason
 from boolab.io.checks import check_whole, repr_of
-from boolab.limits.call_identity import ByIdentity, ObservedCall, exempting, identity_of
+from boolab.limits.call_identity import ByIdentity, ObservedCall, exclude_tools, identity_of
 from boolab.limits.stop import OnUnknown, StopRule, detector_rule
 
 _Compactions: TypeAlias = tuple[int, int] | None
@@ -123,7 +123,7 @@ class ContextGrowth(ByIdentity):
             if digest is None:
                 is_new = is_new or None
             elif not any(digest in group for group in digests):
-                digests, is_new = _with(digests, digest), True
+                digests, is_new = _add_digest(digests, digest), True
         return (digests, is_new, growth, tokens), growth
 
     def close(self, state: _Growth, response: Response) -> tuple[_Growth, int | None]:
@@ -138,7 +138,7 @@ class ContextGrowth(ByIdentity):
         return (digests, False, growth, tokens), growth
 
 
-def _with(digests: _Calls, digest: bytes) -> _Calls:
+def _add_digest(digests: _Calls, digest: bytes) -> _Calls:
     """The calls with one more. Sets of like sizes are joined, so that n calls take n log n copies and not n squared."""
     latest = frozenset((digest,))
     while digests and len(digests[-1]) <= len(latest):
@@ -193,5 +193,5 @@ def context_growth(
         >>> str(bl.detectors.context_growth(50_000))
         'context_growth(50000, call+result)'
     """
-    watch = ContextGrowth.of(exempting(identity, exempt))
+    watch = ContextGrowth.of(exclude_tools(identity, exempt))
     return detector_rule("context_growth", watch, n, watch.identities, on_unknown=on_unknown)

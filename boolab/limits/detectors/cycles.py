@@ -15,7 +15,7 @@ from typing import ClassVar, Final, TypeAlias
 from boolab.core.types import Identities, StopReason
 from boolab.errors import SettingError
 from boolab.io.checks import check_whole, repr_of
-from boolab.limits.call_identity import ByIdentity, ObservedCall, exempting, identity_of
+from boolab.limits.call_identity import ByIdentity, ObservedCall, exclude_tools, identity_of
 from boolab.limits.detectors.wrappers import Detections
 from boolab.limits.stop import StopRule, detector_rule, stop_when
 
@@ -117,7 +117,9 @@ def cycle(period: int | None, repeats: int, identity: Identities = "canonical", 
         >>> str(bl.detectors.cycle(2, 3))
         'cycle(2, 3, canonical)'
     """
-    watch = Cycle.of(None if period is None else check_whole(period, "cycle: period", 1), exempting(identity, exempt))
+    watch = Cycle.of(
+        None if period is None else check_whole(period, "cycle: period", 1), exclude_tools(identity, exempt)
+    )
     return stop_when(watch, repeats, label=f"cycle({repr_of(period)}, {repr_of(repeats)}, {watch.identities})")
 
 
@@ -142,6 +144,6 @@ def cycle_detections(
         >>> str(bl.detectors.cycle_detections(2))
         'cycle_detections(2, 5, ordered)'
     """
-    watch = Cycle.of(None, exempting(identity, exempt))
+    watch = Cycle.of(None, exclude_tools(identity, exempt))
     detections = Detections(watch, check_whole(repeats, "cycle_detections: repeats", 2))
     return detector_rule("cycle_detections", detections, n, repr_of(repeats), watch.identities)

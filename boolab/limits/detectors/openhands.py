@@ -67,7 +67,7 @@ class ActionStreak:
             continues = second_last is None or call.same_as(second_last, "action+result")
             streak = (streak or 0) + 1 if continues else 2
         else:
-            streak = _failing(streak, call, last)
+            streak = _failing_streak(streak, call, last)
         return ((last, call), streak, calls + 1, events), streak
 
     def close(self, state: _State, response: Response) -> tuple[_State, int | None]:
@@ -78,7 +78,7 @@ class ActionStreak:
         return (latest, streak, 0, events), streak and min(streak, events.count("a"), events.count("o"))
 
 
-def _failing(streak: int | None, call: ObservedCall, last: ObservedCall | None) -> int | None:
+def _failing_streak(streak: int | None, call: ObservedCall, last: ObservedCall | None) -> int | None:
     """The streak of equal actions that failed, after this one."""
     if not call.is_error:
         return None if call.is_error is None else 0

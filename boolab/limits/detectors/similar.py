@@ -11,7 +11,7 @@ from boolab.core.redacted import RedactedArguments, is_redacted
 from boolab.core.types import REDACTED, Identities, StopReason
 from boolab.errors import SettingError
 from boolab.io.checks import repr_of
-from boolab.limits.call_identity import ByIdentity, ObservedCall, exempting, identity_of
+from boolab.limits.call_identity import ByIdentity, ObservedCall, exclude_tools, identity_of
 from boolab.limits.stop import OnUnknown, StopRule, detector_rule
 
 MAX_COMPARED: Final = 2000
@@ -32,17 +32,17 @@ def are_similar(text: str, other: str, similarity: float) -> bool:
     """
     if text == other:
         return True
-    if similarity >= 1 or 2 * min(len(text), len(other)) < _least(len(text) + len(other), similarity):
+    if similarity >= 1 or 2 * min(len(text), len(other)) < _min_common(len(text) + len(other), similarity):
         return False
     from rapidfuzz.distance import Indel  # not at the top: it takes 14 ms, for this detector alone
 
     text, other = _ends(text), _ends(other)
     length = len(text) + len(other)
-    max_distance = length - _least(length, similarity)
+    max_distance = length - _min_common(length, similarity)
     return Indel.distance(text, other, score_cutoff=max_distance) <= max_distance
 
 
-def _least(length: int, similarity: float) -> int:
+def _min_common(length: int, similarity: float) -> int:
     """How many of so many characters have to be common. Rounded first: 0.55 of 20 are 11, and no float above."""
     return math.ceil(round(similarity * length, 6))
 
@@ -112,7 +112,7 @@ class SimilarStreak(ByIdentity):
 
     def fold(self, state: _State, call: ObservedCall) -> tuple[_State, int | None]:
         last, streak = state
-        is_similar = last is not None and self._alike(call, last)
+        is_similar = last is not None and self._is_alike(call, last)
         if is_similar is False:
             streak = 1
         elif is_similar is None:
@@ -121,7 +121,7 @@ class SimilarStreak(ByIdentity):
             streak += 1
         return (call, streak), streak
 
-    def _alike(self, call: ObservedCall, other: ObservedCall) -> bool | None:
+    def _is_alike(self, call: ObservedCall, other: ObservedCall) -> bool | None:
         identity = self.identity_for(call.name)
         if identity is None or call.name != other.name:
             return False
@@ -176,5 +176,5 @@ def similar_calls(
         >>> str(bl.detectors.similar_calls(5)), str(bl.detectors.similar_calls(5, 0.8, "call+result"))
         ('similar_calls(5, 0.9, canonical)', 'similar_calls(5, 0.8, call+result)')
     """
-    watch = SimilarStreak.of(exempting(identity, exempt), similarity)
+    watch = SimilarStreak.of(exclude_tools(identity, exempt), similarity)
     return detector_rule("similar_calls", watch, n, f"{similarity:g}", watch.identities, on_unknown=on_unknown)

@@ -9,7 +9,7 @@ from typing import ClassVar, TypeAlias
 from boolab.core.finish_reasons import FINISH_REASONS
 from boolab.core.redacted import TIMED_OUT, beginning_of, is_redacted
 from boolab.core.types import Identities, Response, StopReason
-from boolab.limits.call_identity import ByIdentity, ObservedCall, exempting, identity_of
+from boolab.limits.call_identity import ByIdentity, ObservedCall, exclude_tools, identity_of
 from boolab.limits.stop import OnUnknown, StopRule, detector_rule
 
 _Repeats: TypeAlias = tuple[ObservedCall | None, int]
@@ -118,22 +118,24 @@ class RoundStreak(ByIdentity):
             return (((name, calls, streak), *other_rounds), (), streak), streak
         count = 0
         for name in dict.fromkeys(call.name for call in calls):
-            rounds, streak = self._extended(rounds, tuple(call for call in calls if call.name == name))
+            rounds, streak = self._extend_rounds(rounds, tuple(call for call in calls if call.name == name))
             count = max(count, streak)
         return (rounds, (), count), count
 
-    def _extended(self, rounds: tuple[_Round, ...], calls: tuple[ObservedCall, ...]) -> tuple[tuple[_Round, ...], int]:
+    def _extend_rounds(
+        self, rounds: tuple[_Round, ...], calls: tuple[ObservedCall, ...]
+    ) -> tuple[tuple[_Round, ...], int]:
         """The rounds with one more of the tool of these calls, and its streak. The latest tool comes first."""
         name, streak = calls[0].name, 1
         for index, (tool, previous, so_far) in enumerate(rounds):
             if tool == name:
-                if self._alike(calls, previous):
+                if self._is_alike(calls, previous):
                     streak = so_far + 1
                 rounds = rounds[:index] + rounds[index + 1 :]
                 break
         return ((name, calls, streak), *rounds), streak
 
-    def _alike(self, calls: tuple[ObservedCall, ...], other_calls: tuple[ObservedCall, ...]) -> bool:
+    def _is_alike(self, calls: tuple[ObservedCall, ...], other_calls: tuple[ObservedCall, ...]) -> bool:
         identity = self.identity_for(calls[0].name)
         return all(any(a.same_as(b, identity) for b in other_calls) for a in calls) and all(
             any(a.same_as(b, identity) for b in calls) for a in other_calls
@@ -320,7 +322,7 @@ def round_streak(n: int, identity: Identities = "canonical", exempt: Iterable[st
         >>> str(bl.detectors.round_streak(6))
         'round_streak(6, canonical)'
     """
-    watch = RoundStreak(*identity_of(exempting(identity, exempt)))
+    watch = RoundStreak(*identity_of(exclude_tools(identity, exempt)))
     return detector_rule("round_streak", watch, n, watch.identities)
 
 

@@ -8,7 +8,7 @@ from typing import ClassVar, TypeAlias
 
 from boolab.core.types import REDACTED, Identities, Response, StopReason
 from boolab.io.checks import check_whole, repr_of
-from boolab.limits.call_identity import ByIdentity, ObservedCall, exempting, identity_of
+from boolab.limits.call_identity import ByIdentity, ObservedCall, exclude_tools, identity_of
 from boolab.limits.stop import StopRule, detector_rule
 
 _Signature: TypeAlias = tuple[str | int, ...]
@@ -236,7 +236,7 @@ def call_window(n: int, window: int = 16, identity: Identities = "canonical", ex
         >>> str(bl.detectors.call_window(6)), str(bl.detectors.call_window(3, 20, "call+result"))
         ('call_window(6, 16, canonical)', 'call_window(3, 20, call+result)')
     """
-    watch = CallWindow(*identity_of(exempting(identity, exempt)), window)
+    watch = CallWindow(*identity_of(exclude_tools(identity, exempt)), window)
     return _window_rule("call_window", watch, n, repr_of(window), watch.identities)
 
 

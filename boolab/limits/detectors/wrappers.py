@@ -8,7 +8,7 @@ from typing import Any, ClassVar, TypeAlias
 from boolab.core.types import Response, StopReason
 from boolab.io.checks import check_whole
 from boolab.limits.call_identity import ObservedCall
-from boolab.limits.detector import Close, Compact, Detector, check_detector, closing, compacting
+from boolab.limits.detector import Close, Compact, Detector, check_detector, close_method, compact_method
 
 _State: TypeAlias = tuple[Any, ...]
 
@@ -27,8 +27,8 @@ class _Around:
 
     def __post_init__(self) -> None:
         check_detector(self.detector)
-        object.__setattr__(self, "_close", closing(self.detector))
-        object.__setattr__(self, "_compact", compacting(self.detector))
+        object.__setattr__(self, "_close", close_method(self.detector))
+        object.__setattr__(self, "_compact", compact_method(self.detector))
 
     @property
     def reason(self) -> StopReason:

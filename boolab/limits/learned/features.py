@@ -24,7 +24,7 @@ from boolab.core.redacted import chars_of
 from boolab.core.types import REDACTED, Response
 from boolab.errors import SettingError, near
 from boolab.limits.call_identity import ObservedCall
-from boolab.limits.detector import Detector, closing
+from boolab.limits.detector import Detector, close_method
 
 MEMORY: Final = 100
 """How many calls and results are remembered to find out whether one is new."""
@@ -327,7 +327,7 @@ class _Counted:
     """A detector as a fold of features: its state, and its count."""
 
     def __init__(self, detector: Detector) -> None:
-        self._fold, self._close = detector.fold, closing(detector)
+        self._fold, self._close = detector.fold, close_method(detector)
         self.start: State = (detector.start, 0)
 
     def fold(self, state: State, call: ObservedCall) -> State:

@@ -34,7 +34,7 @@ from boolab.io.files import read_file, user_path
 from boolab.io.json_edit import read_json
 from boolab.io.json_input import mapping, parse, text
 from boolab.io.packed import open_unpacked
-from boolab.limits.call_identity import exempting
+from boolab.limits.call_identity import exclude_tools
 from boolab.limits.table import AGENT_LIMITS
 from boolab.live.hooks.counts import monitor_for
 from boolab.live.hooks.options import Options
@@ -365,7 +365,7 @@ def _hooks(path: Path, content: str, source: str) -> Iterator[Declared]:
     for options in options_in(content):
         if options.action != "stop":
             continue
-        policy = _HOOK.vary(detectors={"identity": exempting(options.identity, options.exempt)})
+        policy = _HOOK.vary(detectors={"identity": exclude_tools(options.identity, options.exempt)})
         for name, value in options.limits.items():
             for limit in _declared(path, ConfigLimit(name, value, ANY_AGENT), source):
                 yield replace(limit, policy=policy, scope="run" if options.scope == "run" else "turn")

@@ -107,7 +107,7 @@ class RuleState:
         compacted = compactions_of(run)
         for step, priced in zip(steps[n_folded:closed], self._price(run, steps[n_folded:closed]), strict=True):
             self._totals.append(_added(self._totals[-1], priced))
-            self._ladder.compacted_before(priced, compacted)
+            self._ladder.add_recorded_compactions(priced, compacted)
             self._ladder.apply(priced)
             # Through a whole run, a boundary follows the final text of a turn, once another turn begins.
             if has_boundary(run, step) or (not self.per_turn and step.counted and step.index < len(steps)):

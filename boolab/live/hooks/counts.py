@@ -29,7 +29,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 from boolab.core.types import Response, Scope, Stop, ToolCall, ToolResult
 from boolab.errors import SettingError, near
-from boolab.limits.call_identity import ObservedCall, exempting
+from boolab.limits.call_identity import ObservedCall, exclude_tools
 from boolab.limits.catalog import RULES
 from boolab.limits.detectors.context import CompactionThrash
 from boolab.limits.detectors.streaks import ErrorStreak, RepeatStreak
@@ -389,7 +389,7 @@ class Boundary:
 
 
 def _repeats(options: Options) -> RepeatStreak:
-    return RepeatStreak.of(exempting(options.identity, options.exempt))
+    return RepeatStreak.of(exclude_tools(options.identity, options.exempt))
 
 
 def state_after(data: bytes) -> State:

@@ -35,7 +35,7 @@ from boolab.harnesses.policy import DEFAULT, Policy, Setting, check_setting
 from boolab.harnesses.presets import get_policy
 from boolab.io.checks import is_amount, repr_of
 from boolab.io.files import read_file, user_path
-from boolab.limits.call_identity import exempting
+from boolab.limits.call_identity import exclude_tools
 from boolab.limits.table import AGENT_LIMITS, LIMITS
 from boolab.runtime.models.base import Model
 from boolab.runtime.tools.tool import ToolSpec, as_tool
@@ -162,7 +162,7 @@ def with_identity(policy: Policy, identity: str | None, exempt: tuple[str, ...])
     """A policy with an agent's own identity and exempt tools, if it has any."""
     if identity is None and not exempt:
         return policy
-    return policy.vary(detectors={"identity": exempting(identity or policy.detectors.identity, exempt)})
+    return policy.vary(detectors={"identity": exclude_tools(identity or policy.detectors.identity, exempt)})
 
 
 def limits_of(agent: Agent, policy: Policy) -> list[str]:

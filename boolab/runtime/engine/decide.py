@@ -273,7 +273,7 @@ def _judge_response(turn: Turn, response: Response) -> CallVerdict | None:
         stop = turn.limits.response_rule.verdict(projected(turn.ladder.counters, response))
         if stop is not None:
             return CallVerdict((), stop, drops=True)
-    counts = ladder.after(response) if plan.response_guards else {}
+    counts = ladder.counters_after(response) if plan.response_guards else {}
     for guard in plan.response_guards:
         count = counts[guard.watch.name]
         level = guard.level(count)
@@ -320,7 +320,7 @@ async def _evaluate_guards(turn: Turn, response: Response, indices: Sequence[int
         return CallVerdict(indices)
     executed: list[int] = []
     calls = response.tool_calls
-    for index, levels in turn.ladder.at_calls(response, indices):
+    for index, levels in turn.ladder.evaluate_calls(response, indices):
         call, refusal = calls[index], ""
         for guard, level in levels:
             reason, ends = await _act(turn, guard, level, call)

@@ -46,7 +46,7 @@ def resume_turn(plan: TurnPlan, run: Run, answer: Message | None = None) -> Turn
         while growths and growths[0] < step.index:
             growths.pop(0)
             turn.limits, _ = plan.grown(turn.limits)
-        ladder.compacted_before(step, compacted)
+        ladder.add_recorded_compactions(step, compacted)
         if not step.counted:
             continue
         ladder.enter(step)
@@ -66,7 +66,7 @@ def resume_turn(plan: TurnPlan, run: Run, answer: Message | None = None) -> Turn
         _continue(turn, run, answer)
     elif answer is not None:
         _answer(turn, answer)
-    ladder.compacted((compacted or {}).get(len(run.steps) + 1, 0))
+    ladder.add_compaction((compacted or {}).get(len(run.steps) + 1, 0))
     return turn
 
 

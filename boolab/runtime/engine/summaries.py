@@ -104,7 +104,7 @@ def _record_compaction(turn: Turn, compacted: Compacted) -> None:
     facts = {"kept_from": compacted.kept_from, "tokens": compacted.tokens, "what": compacted.summary}
     turn.record.note("compaction", **facts)
     turn.history.send_summary(compacted)
-    turn.ladder.compacted()
+    turn.ladder.add_compaction()
 
 
 async def _by_function(summarise: Summariser, messages: Sequence[Message]) -> tuple[str, str]:

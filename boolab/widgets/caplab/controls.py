@@ -15,7 +15,7 @@ from boolab.errors import SettingError, near
 from boolab.harnesses.policy import default_settings
 from boolab.harnesses.presets import policies
 from boolab.harnesses.setting import SAME_CALL, Setting
-from boolab.limits.call_identity import exempting, identity_of
+from boolab.limits.call_identity import exclude_tools, identity_of
 from boolab.limits.table import AGENT_LIMITS, LIMITS
 from boolab.whatif.step_table import Ints
 
@@ -129,7 +129,9 @@ def counted_anew(setting: Setting, request: Mapping[str, Any]) -> Setting:
         raise SettingError(f"same={default_identity!r}{near(default_identity, SAME_CALL, 'accepted')}")
     tool_identities = {tool: identity for tool, identity in by_tool if identity is not None}
     return setting._replace(
-        identity=exempting({"*": default_identity, **tool_identities} if tool_identities else default_identity, exempt)
+        identity=exclude_tools(
+            {"*": default_identity, **tool_identities} if tool_identities else default_identity, exempt
+        )
     )
 
 
