@@ -10,7 +10,7 @@ from benchmarks.stoprulebench.judge import judge
 from benchmarks.stoprulebench.load import about_with, entries_of, recordings_from
 from benchmarks.stoprulebench.submission import Submission, as_json
 from benchmarks.stoprulebench.terminal import headline, lines_of
-from boolab.cli.arguments import page_to_write, written
+from boolab.cli.arguments import page_to_write, write_checked
 from boolab.errors import BoolabError
 from boolab.io.files import user_path, write_output
 
@@ -50,7 +50,7 @@ def _say(name: str) -> None:
 
 def _write(submission: Submission, out: Path, *, alone: bool) -> None:
     if out.is_dir() or not alone:
-        written(out, lambda: out.mkdir(parents=True, exist_ok=True))
+        write_checked(out, lambda: out.mkdir(parents=True, exist_ok=True))
         out /= submission.file_name
-    written(out, lambda: write_output(page_to_write(str(out)), as_json(submission)))
+    write_checked(out, lambda: write_output(page_to_write(str(out)), as_json(submission)))
     print(f"boolab: wrote {out}", file=sys.stderr)

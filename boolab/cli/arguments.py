@@ -90,14 +90,14 @@ def since_of(text: str, now: datetime | None = None) -> datetime:
         raise argparse.ArgumentTypeError(msg) from error
 
 
-def positive(text: str) -> int:
+def parse_positive(text: str) -> int:
     """A whole number, 1 or more."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r}: expected a whole number, 1 or more")
     return int(text)
 
 
-def whole(text: str) -> int:
+def parse_whole(text: str) -> int:
     """A whole number."""
     if not text.removeprefix("-").isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r}: expected a whole number, such as 7")
@@ -168,7 +168,7 @@ def place_to_write(text: str, *suffixes: str) -> Path:
         raise SettingError(f"{text}: it is a folder; expected the name of a file")
     if not path.parent.is_dir():
         raise SettingError(f"{text}: there is no folder {path.parent}")
-    return written(path, lambda: output_file(path))
+    return write_checked(path, lambda: output_file(path))
 
 
 def page_to_write(text: str, *suffixes: str) -> Path:
@@ -177,13 +177,13 @@ def page_to_write(text: str, *suffixes: str) -> Path:
     from boolab.logs.save import is_saved
 
     path = place_to_write(text, *suffixes)
-    reader = written(path, lambda: reader_for(path)) if path.exists() else None
+    reader = write_checked(path, lambda: reader_for(path)) if path.exists() else None
     if reader is not None and not (reader.NAME == "parquet" and not is_saved(path)):  # which is another table
         raise SettingError(f"{text}: it is a log ({reader.NAME}), which would be lost: name another file to write")
     return path
 
 
-def written(path: Path, write: Callable[[], _Result]) -> _Result:
+def write_checked(path: Path, write: Callable[[], _Result]) -> _Result:
     """Write a file."""
     try:
         return write()
@@ -207,7 +207,7 @@ def agrees(question: str) -> bool:
 def add_window(parser: Options, limit: str) -> None:
     """Add --since, and --limit with its help."""
     add_since(parser)
-    parser.add_argument("--limit", metavar="N", type=positive, help=limit)
+    parser.add_argument("--limit", metavar="N", type=parse_positive, help=limit)
 
 
 def add_since(parser: Options) -> None:

@@ -38,7 +38,7 @@ def text(harness_logs: Sequence[HarnessLogs], *, since: str | None = None, limit
     absent = [log.format for log in harness_logs if not log.files]
     if absent:
         lines += ["", wrap_text(f"Not found: {', '.join(absent)}.")]
-    return "\n".join([*lines, "", *_next(counted_logs, since, limit)])
+    return "\n".join([*lines, "", *_next_lines(counted_logs, since, limit)])
 
 
 def _table(counted_logs: Sequence[HarnessLogs]) -> list[str]:
@@ -48,14 +48,15 @@ def _table(counted_logs: Sequence[HarnessLogs]) -> list[str]:
             log.format,
             f"{log.files:,}",
             size(log.bytes),
-            ago(log.newest),
+            format_age(log.newest),
             "reads it" if log.readable else "cannot read it",
         ]
         for log in counted_logs
     ]
     head, *lines = (f"  {line}" for line in align_columns([columns, *rows]))
     path_lines = (
-        [f"      {clean(_short(path))}" for path in log.places if Path(_root(path)).exists()] for log in counted_logs
+        [f"      {clean(_shorten_home(path))}" for path in log.places if Path(_root(path)).exists()]
+        for log in counted_logs
     )
     return [
         head,
@@ -63,7 +64,7 @@ def _table(counted_logs: Sequence[HarnessLogs]) -> list[str]:
     ]
 
 
-def _next(counted_logs: Sequence[HarnessLogs], since: str | None, limit: int | None) -> list[str]:
+def _next_lines(counted_logs: Sequence[HarnessLogs], since: str | None, limit: int | None) -> list[str]:
     ready = [log for log in counted_logs if log.readable]
     if not ready:
         opening = "No log here is of a format that boolab reads. " if counted_logs else ""
@@ -74,7 +75,7 @@ def _next(counted_logs: Sequence[HarnessLogs], since: str | None, limit: int | N
 
 def command(log: HarnessLogs, *, since: str | None = None, limit: int | None = None) -> str:
     """The command that makes a report of what was found."""
-    path = next((_short(_root(path)) for path in log.places if Path(_root(path)).exists()), log.places[0])
+    path = next((_shorten_home(_root(path)) for path in log.places if Path(_root(path)).exists()), log.places[0])
     quoted = path if path.startswith("~/") and shlex.quote(path[2:]) == path[2:] else shlex.quote(path)
     options = [f"--since {shlex.quote(since)}"] if since else []
     options += [f"--limit {limit}"] if limit else []
@@ -86,7 +87,7 @@ def _root(pattern: str) -> str:
     return str(Path(pattern.partition("*")[0])) if "*" in pattern else pattern
 
 
-def _short(path: str) -> str:
+def _shorten_home(path: str) -> str:
     home = str(Path.home())
     return f"~{path[len(home) :]}" if home != "/" and path.startswith(f"{home}/") else path
 
@@ -107,7 +108,7 @@ def as_json(harness_logs: Sequence[HarnessLogs], *, since: str | None = None, li
     return json.dumps(data, indent=1, ensure_ascii=False)
 
 
-def ago(moment: datetime | None, current_time: datetime | None = None) -> str:
+def format_age(moment: datetime | None, current_time: datetime | None = None) -> str:
     """How long ago that was."""
     if moment is None:
         return "never"

@@ -59,8 +59,8 @@ def add_command(commands: Commands, name: str, summary: str, command: Command) -
         name,
         help=summary,
         usage=f"%(prog)s [options] {command.arguments}".rstrip(),
-        description=filled(f"{capitalize(summary)}. {command.text}"),
-        epilog=f"{filled(command.epilog)}\n\n{_exit_codes(command)}",
+        description=fill_paragraphs(f"{capitalize(summary)}. {command.text}"),
+        epilog=f"{fill_paragraphs(command.epilog)}\n\n{_exit_codes(command)}",
         formatter_class=HelpFormatter,
     )
     parser.set_defaults(run=command.run, parser=parser)
@@ -126,17 +126,17 @@ class Parser(argparse.ArgumentParser):
     def _check_value(self, action: argparse.Action, value: Any) -> None:  # noqa: ANN401 - as argparse declares it
         choices = [str(choice) for choice in action.choices or ()]
         if choices and value not in choices:
-            raise argparse.ArgumentError(action, f"{value!r} is not known{meant(value, choices)}")
+            raise argparse.ArgumentError(action, f"{value!r} is not known{suggest_word(value, choices)}")
 
 
-def meant(word: str, choices: Iterable[str]) -> str:
+def suggest_word(word: str, choices: Iterable[str]) -> str:
     """The end of a message about an unknown word: the nearest word, or all known words."""
     words = list(choices)
     near = nearest(word, words)
     return f"; did you mean {near}?" if near else f" (choose from {', '.join(words)})"
 
 
-def filled(text: str) -> str:
+def fill_paragraphs(text: str) -> str:
     """A text without its common indentation, whose paragraphs fill the width; one with an indented line stays."""
     paragraphs = textwrap.dedent(text).strip().split("\n\n")
     return "\n\n".join(

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
-from boolab.cli.arguments import agrees, positive
+from boolab.cli.arguments import agrees, parse_positive
 from boolab.cli.help import Command
 from boolab.core.text import count, flatten, replace_controls, shorten
 from boolab.display.text import align_columns
@@ -91,7 +91,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         ("--doom-loop", "stop when so many calls in a row are the same"),
         ("--error-streak", "stop when so many calls in a row have failed"),
     ):
-        limits.add_argument(option, type=positive, metavar="N", help=f"{text} (default: off)")
+        limits.add_argument(option, type=parse_positive, metavar="N", help=f"{text} (default: off)")
     limits.add_argument(
         "--max-time", type=_seconds, metavar="SECONDS", help="stop at the first step after this time (default: off)"
     )
@@ -118,7 +118,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="turn: count anew at each message of the user; run: never (default: %(default)s)",
     )
     for option in ("--max-tokens", "--max-cost"):
-        limits.add_argument(option, type=_refused, metavar="N", help="no hook can hold it (default: off)")
+        limits.add_argument(option, type=_refuse_option, metavar="N", help="no hook can hold it (default: off)")
     action = parser.add_argument_group("what happens at a limit").add_mutually_exclusive_group()
     action.add_argument("--shadow", dest="action", action="store_const", const="shadow", help="only log it")
     action.add_argument(
@@ -291,14 +291,14 @@ def _cells(line: dict[str, Any]) -> list[str]:
     did = str(line.get("did", ""))
     details = f"after step {line['step']} by {line['rule']}" if "rule" in line and "step" in line else ""
     if did == "finished":
-        details = f"after {_counted(line, 'steps', 'step')} and {_counted(line, 'tool_calls', 'call')}"
+        details = f"after {_format_count(line, 'steps', 'step')} and {_format_count(line, 'tool_calls', 'call')}"
     elif did == "failed":
         details = str(line.get("error", ""))
     agent = f"{str(line.get('session') or '')[:8]} {line.get('agent') or ''}".strip()
     return [flatten(cell) for cell in (time, agent, _DID.get(did, did), details)]
 
 
-def _counted(line: dict[str, Any], key: str, noun: str) -> str:
+def _format_count(line: dict[str, Any], key: str, noun: str) -> str:
     value = line.get(key)
     return count(value, noun) if isinstance(value, int) else f"? {noun}s"
 
@@ -313,7 +313,7 @@ def _seconds(text: str) -> float:
     return value
 
 
-def _refused(text: str) -> Literal[0]:
+def _refuse_option(text: str) -> Literal[0]:
     raise argparse.ArgumentTypeError(f"{text!r}: {_SPENDING}")
 
 

@@ -14,7 +14,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
-from boolab.cli.arguments import FORMAT, LOGS, NEWEST, add_window, place_to_write, since_time, written
+from boolab.cli.arguments import FORMAT, LOGS, NEWEST, add_window, place_to_write, since_time, write_checked
 from boolab.cli.help import Command
 from boolab.core.run import Run
 from boolab.core.text import clean, count
@@ -48,7 +48,7 @@ class Imported:
     """Whether there was a run, and so a file."""
 
     @property
-    def skipped(self) -> list[FileRow]:
+    def skipped_files(self) -> list[FileRow]:
         """The files that were not read."""
         return [row for row in self.files if row.skipped is not None]
 
@@ -61,7 +61,7 @@ def import_logs(
     start = time.perf_counter()
     output = out.resolve()
     check_suffix(out)
-    runs = _renamed_runs(_without_output(logs, output), account)
+    runs = _renamed_runs(_skip_output(logs, output), account)
     first = next(runs, None)
     if first is not None:
         save_runs(chain([first], runs), out, contents)
@@ -90,9 +90,7 @@ def _renamed_runs(logs: Iterable[tuple[FileRow, Sequence[Run]]], account: Import
             yield run if is_unchanged else replace(run, run_id=run_id, parent_run_id=parent)
 
 
-def _without_output(
-    logs: Iterable[tuple[FileRow, Sequence[Run]]], out: Path
-) -> Iterator[tuple[FileRow, Sequence[Run]]]:
+def _skip_output(logs: Iterable[tuple[FileRow, Sequence[Run]]], out: Path) -> Iterator[tuple[FileRow, Sequence[Run]]]:
     """The logs, with the file that is written as one that is skipped."""
     for row, runs in logs:
         if Path(row.path).resolve() == out:
@@ -111,7 +109,7 @@ def text(account: Imported, out: Path) -> str:
     )
     lines = [f"Read {len(read):,} of {count(len(account.files), 'file')} in {account.seconds:.1f} s: {amounts}.", ""]
     lines += _table(account, read) if read else ["  none"]
-    lines += _skipped(account.skipped)
+    lines += _skipped_lines(account.skipped_files)
     warned = problems_of(account.files).warnings
     if warned:
         lines += ["", f"{count(len(warned), 'warning')} about files that were read:"]
@@ -139,7 +137,7 @@ def _table(account: Imported, read: Sequence[FileRow]) -> list[str]:
     return [f"  {line}" for line in align_columns([head, *body])]
 
 
-def _skipped(rows: Sequence[FileRow]) -> list[str]:
+def _skipped_lines(rows: Sequence[FileRow]) -> list[str]:
     if not rows:
         return []
     lines = ["", f"Skipped {count(len(rows), 'file')}:"]
@@ -205,7 +203,7 @@ def run(args: argparse.Namespace) -> int:
     logs = each_log(args.logs, format=args.format, since=since_time(args), limit=args.limit, prices=False)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ReadWarning)  # the account of the files holds them
-        account = written(out, lambda: import_logs(logs, out, "facts" if args.facts else "everything"))
+        account = write_checked(out, lambda: import_logs(logs, out, "facts" if args.facts else "everything"))
     print((as_json if args.json else text)(account, out))
     return 0 if account.written else 1
 

@@ -18,7 +18,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from boolab.cli.help import HelpFormatter, Parser, add_command, filled, pages_of, refusal
+from boolab.cli.help import HelpFormatter, Parser, add_command, fill_paragraphs, pages_of, refusal
 from boolab.core.commands import insert_program
 from boolab.core.text import replace_controls
 from boolab.display.text import with_short_words, wrap_if_long
@@ -63,7 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return _run_command(words)
     except OSError as error:  # help, the version and the line of the next step are printed too
-        return _failed(error)
+        return _report_failure(error)
 
 
 def _run_command(words: Sequence[str]) -> int:
@@ -101,8 +101,8 @@ def parser_of(*names: str) -> argparse.ArgumentParser:
         prog="boolab",
         usage="%(prog)s [options] COMMAND ...",
         formatter_class=HelpFormatter,
-        description=filled("Step caps, tool budgets and doom-loop thresholds for LLM agents, compared."),
-        epilog=filled(
+        description=fill_paragraphs("Step caps, tool budgets and doom-loop thresholds for LLM agents, compared."),
+        epilog=fill_paragraphs(
             """
             Each command has its own help, with examples: 'boolab COMMAND --help'. In bash and zsh the Tab key completes
             commands and options after
@@ -157,14 +157,14 @@ def exit_code(command: Callable[[argparse.Namespace], int], args: argparse.Names
         print(wrap_if_long(f"boolab: {message}"), file=sys.stderr)
         return 1
     except OSError as error:  # a full disk, a name that is too long: what no command expects
-        return _failed(error)
+        return _report_failure(error)
     except KeyboardInterrupt:
         print("boolab: interrupted", file=sys.stderr)
         return 130
     return code
 
 
-def _failed(error: OSError) -> int:
+def _report_failure(error: OSError) -> int:
     """Say why the system refused something, and return the exit code. A closed pipe needs no words."""
     try:
         sys.stdout.flush()
@@ -223,7 +223,7 @@ def usual_folders(formats: Collection[str] = ()) -> list[str]:
         return []
 
 
-def _on_logs(command: str) -> Step:
+def _logs_step(command: str) -> Step:
     def step(args: argparse.Namespace) -> list[str]:
         options = ["--format", args.format] if args.format else []
         options += ["--since", args.since[0]] if args.since else []
@@ -234,7 +234,7 @@ def _on_logs(command: str) -> Step:
 
 def _export(args: argparse.Namespace) -> list[str]:
     if args.logs:
-        return _on_logs("audit")(args)
+        return _logs_step("audit")(args)
     sources = HARNESSES[TARGETS[args.target]].sources
     folders = usual_folders(sources if args.write is not None else ())
     if not folders:
@@ -277,9 +277,9 @@ def _bench(args: argparse.Namespace) -> list[str]:
 _NEXT_STEPS: Final[Mapping[str, Step]] = {
     "import": lambda args: ["whatif", args.out],
     "whatif": lambda args: ["report", *args.parser.words_without(*NOT_NEXT, "out"), "-o", "report.html"],
-    "report": _on_logs("audit"),
+    "report": _logs_step("audit"),
     "export": _export,
-    "audit": _on_logs("whatif"),
+    "audit": _logs_step("whatif"),
     "hook": _hook,
     "watch": _watch,
     "run": _run,

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Final
 
-from boolab.cli.arguments import add_logs, add_question, page_to_write, study_from, written
+from boolab.cli.arguments import add_logs, add_question, page_to_write, study_from, write_checked
 from boolab.cli.help import Command
 from boolab.errors import SettingError, program
 from boolab.io.files import write_output
@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
         full=args.full,
         progress=True,
     )
-    written(out, lambda: write_output(out, page))
+    write_checked(out, lambda: write_output(out, page))
     print(f"Wrote {out} ({len(page.encode()) / 1000:,.0f} kB): open it in a browser")
     return 0
 

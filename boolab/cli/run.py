@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Final
 
-from boolab.cli.arguments import HARNESS, amount, limit_from, option_of, parameter, whole
+from boolab.cli.arguments import HARNESS, amount, limit_from, option_of, parameter, parse_whole
 from boolab.cli.help import Command
 from boolab.limits.table import AGENT_LIMITS, LIMITS
 
@@ -94,7 +94,7 @@ def _add_model(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--seed",
         metavar="N",
-        type=whole,
+        type=parse_whole,
         help="the seed, a whole number, for servers that accept one (default: none is sent)",
     )
     group.add_argument(

@@ -70,12 +70,12 @@ def run_agent(args: Namespace) -> int:
 async def _perform(args: Namespace, agent: Agent | None, model: Model, address: str, inner_view: RunView) -> int:
     abort = Abort()
     view = Guarded(inner_view, abort.abort)
-    live, record = _prepared(args, agent, model, abort, view)
+    live, record = _prepare_run(args, agent, model, abort, view)
     args.kept = record  # the next step reads it
     policy = get_policy("boocode" if agent is None else agent.policy)
     name = "" if agent is None else agent.name
     opening = RunHeader(name, address, policy.name, str(args.root), args.task, live.limits, record)
-    with _discarded_on_error(record), _interrupts(asyncio.get_running_loop(), abort, view, record) as signals:
+    with _discard_on_error(record), _interrupts(asyncio.get_running_loop(), abort, view, record) as signals:
         view.begin(opening)
         await _watch(live, view)
         _save(live.run, record)
@@ -86,7 +86,7 @@ async def _perform(args: Namespace, agent: Agent | None, model: Model, address: 
     return code
 
 
-def _prepared(args: Namespace, agent: Agent | None, model: Model, abort: Abort, view: RunView) -> tuple[Live, Path]:
+def _prepare_run(args: Namespace, agent: Agent | None, model: Model, abort: Abort, view: RunView) -> tuple[Live, Path]:
     """The run, and the file for its record; if either fails, the file for requests, still empty, is removed."""
     try:
         options = {"tools": list(workspace_tools(args.root).values()), "root": args.root, "seed": args.seed}
@@ -221,7 +221,7 @@ def model_of(args: Namespace, agent: Agent | None) -> tuple[Model, str]:
         raise SettingError(msg)
     suffix = Path(name).suffix
     if suffix not in (".yaml", ".yml", ".jsonl"):
-        return _remote(args, name)
+        return _make_remote_model(args, name)
     if args.base_url or args.protocol or args.key_env or args.param:
         msg = f"{name} is a file, which needs no server: leave out --base-url, --protocol, --key-env and --param"
         raise SettingError(msg)
@@ -241,7 +241,7 @@ def protocol_of(name: str, base_url: str | None) -> str:
     return "anthropic" if is_anthropic else "openai"
 
 
-def _remote(args: Namespace, name: str) -> tuple[Model, str]:
+def _make_remote_model(args: Namespace, name: str) -> tuple[Model, str]:
     key = None
     if args.key_env is not None:
         key = os.environ.get(args.key_env)
@@ -296,7 +296,7 @@ def _save(run: Run, record: Path) -> None:
 
 
 @contextmanager
-def _discarded_on_error(record: Path) -> Iterator[None]:
+def _discard_on_error(record: Path) -> Iterator[None]:
     """Leave no empty file behind if something fails."""
     try:
         yield

@@ -82,10 +82,10 @@ class Guarded(RunView):
         self._leave = leave
         self.left = False
         for name in ("begin", "event", "step", "tick", "interrupt", "end"):
-            setattr(self, name, self._guarded(getattr(view, name)))
+            setattr(self, name, self._guard(getattr(view, name)))
 
-    def _guarded(self, show: Callable[..., None]) -> Callable[..., None]:
-        def guarded(*arguments: object) -> None:
+    def _guard(self, show: Callable[..., None]) -> Callable[..., None]:
+        def call_guarded(*arguments: object) -> None:
             if self.left:
                 return
             try:
@@ -94,7 +94,7 @@ class Guarded(RunView):
                 self.left = True
                 self._leave()
 
-        return guarded
+        return call_guarded
 
 
 class Transcript(RunView):
@@ -246,8 +246,8 @@ class Transcript(RunView):
         if run.stop_reason == "paused":
             sheet.line("   It waits for an answer: bl.resume(run, answer, ...) continues it.")
         name = shlex.quote(str(self._record))
-        sheet.whole(f"   record {self._record}")
-        sheet.whole(f"   to view it: {program()} report {name}", "dim")
+        sheet.copyable_line(f"   record {self._record}")
+        sheet.copyable_line(f"   to view it: {program()} report {name}", "dim")
 
 
 def status_line(
@@ -258,11 +258,11 @@ def status_line(
     cost_text = ("$?" if cost is None else f"${cost / 1_000_000:.4f}") if cost != 0 or "cost" in limits else ""
     time_limit = f" of {duration(limits['elapsed'])}" if "elapsed" in limits else ""
     parts = [
-        f"step {step}{_of(limits, 'steps')}",
+        f"step {step}{_format_limit(limits, 'steps')}",
         doing,
         f"{cost_text} of ${limits['cost'] / 1_000_000:,.2f}" if "cost" in limits else cost_text,
         _calls(progress.get("tool_calls") or 0, limits),
-        usage(tokens) + _of(limits, "tokens"),
+        usage(tokens) + _format_limit(limits, "tokens"),
         f"{int(seconds)} s{time_limit}",
     ]
     return " · ".join(part for part in parts if part)
@@ -272,7 +272,7 @@ def _calls(n: int, limits: Mapping[str, int]) -> str:
     return f"{n} of {count(limits['tool_calls'], 'call')}" if "tool_calls" in limits else count(n, "call")
 
 
-def _of(limits: Mapping[str, int], counter: str) -> str:
+def _format_limit(limits: Mapping[str, int], counter: str) -> str:
     return f" of {limits[counter]:,}" if counter in limits else ""
 
 

@@ -7,7 +7,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 from typing import Final
 
-from boolab.cli.arguments import agrees, positive
+from boolab.cli.arguments import agrees, parse_positive
 from boolab.cli.help import Command, add_command
 from boolab.core.run import Run
 from boolab.core.text import clip, count, flatten
@@ -37,7 +37,7 @@ def _ls(args: Namespace) -> int:
 
 def _show(args: Namespace) -> int:
     sweep = next((row for row in overview(args.file).sweeps if str(row.sweep) == args.which), None)
-    print(_run(args.file, args.which) if sweep is None else _about(args.file, sweep))
+    print(_run(args.file, args.which) if sweep is None else _describe_sweep(args.file, sweep))
     return 0
 
 
@@ -96,8 +96,8 @@ def _run(file: str, beginning: str) -> Run:
         return read_runs(connection, [row_of(connection, run_ids[0])])[0]
 
 
-def _about(file: str, sweep: SweepRow) -> str:
-    lines = [_sweep_line(sweep), *(f"  {name}: {_plain(value)}" for name, value in sweep.about.items() if value)]
+def _describe_sweep(file: str, sweep: SweepRow) -> str:
+    lines = [_sweep_line(sweep), *(f"  {name}: {_format_value(value)}" for name, value in sweep.about.items() if value)]
     reasons = stop_reasons(file, sweep.sweep)
     if reasons:
         lines.append("stop reasons:")
@@ -121,7 +121,7 @@ def _sweep_line(sweep: SweepRow) -> str:
     return f"sweep {sweep.sweep}: {sweep.finished:,} of {sweep.n_cells:,} cells finished, {times}"
 
 
-def _plain(value: object) -> str:
+def _format_value(value: object) -> str:
     text = flatten(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
     return clip(text, MAX_CHARS)
 
@@ -147,7 +147,10 @@ def _add_export(parser: ArgumentParser) -> None:
     _add_file(parser)
     parser.add_argument("target", metavar="TARGET", help="the file to write, .parquet or .jsonl")
     parser.add_argument(
-        "--sweep", metavar="N", type=positive, help="only the runs of the sweep with this number (default: all runs)"
+        "--sweep",
+        metavar="N",
+        type=parse_positive,
+        help="only the runs of the sweep with this number (default: all runs)",
     )
 
 
@@ -158,7 +161,7 @@ def _add_prune(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--sweep",
         metavar="N",
-        type=positive,
+        type=parse_positive,
         help="remove the sweep with this number, and the runs that no other sweep has (default: none)",
     )
     parser.add_argument("--yes", action="store_true", help="remove without a question")

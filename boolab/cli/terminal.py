@@ -35,7 +35,7 @@ def is_terminal(stream: TextIO, environment: Mapping[str, str] = os.environ) -> 
     return stream.isatty() and not environment.get("NO_COLOR") and environment.get("TERM") != "dumb"
 
 
-def clipped(line: str, room: int) -> str:
+def clip_columns(line: str, room: int) -> str:
     """A line, cut to this many columns; an ellipsis stands for a missing end."""
     if columns_of(line) <= room:
         return line
@@ -97,12 +97,12 @@ class Sheet:
 
     def line(self, text: str, style: str = "") -> None:
         """Write a line by itself, cut to the sheet's width; it ends the open text."""
-        self.whole(clipped(replace_controls(text).replace("\t", _TAB), self.room), style)
+        self.copyable_line(clip_columns(replace_controls(text).replace("\t", _TAB), self.room), style)
 
-    def whole(self, text: str, style: str = "") -> None:
+    def copyable_line(self, text: str, style: str = "") -> None:
         """Write a line by itself, however long it is: one to be copied."""
         self._end()
-        self._out.append(self._styled(replace_controls(text), style) + "\n")
+        self._out.append(self._add_style(replace_controls(text), style) + "\n")
         self._flush()
 
     def status(self, text: str) -> None:
@@ -131,7 +131,7 @@ class Sheet:
                 self._new_line(min(self._breaks, 2))
             self._breaks = 0
             if not self._column:
-                self._out.append(self._styled(self._next, self._style))
+                self._out.append(self._add_style(self._next, self._style))
                 self._column, self._next, self._fresh = columns_of(self._next), self._rest, True
             space = self._space[: self.room // 2]
             room_left = self.room - self._column - len(space)
@@ -140,7 +140,7 @@ class Sheet:
                 self._space = ""
                 continue
             part = _head(word, max(room_left, 2))
-            self._out.append(self._styled(space + part, self._style))
+            self._out.append(self._add_style(space + part, self._style))
             self._column += len(space) + columns_of(part)
             self._fresh, self._space, word = False, "", word[len(part) :]
             if word:
@@ -150,7 +150,7 @@ class Sheet:
         self._out.append("\n" * breaks)
         self._column = 0
 
-    def _styled(self, text: str, style: str) -> str:
+    def _add_style(self, text: str, style: str) -> str:
         return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if style and self.terminal else text
 
     def _flush(self) -> None:
@@ -161,7 +161,8 @@ class Sheet:
             self._shown = False
         if self._status:
             cursor_back = f"\x1b[{self._column}C" if self._column else ""
-            output += f"\n{self._styled(clipped(replace_controls(self._status), self.room), 'dim')}\r{_CURSOR_UP}{cursor_back}"
+            status = self._add_style(clip_columns(replace_controls(self._status), self.room), "dim")
+            output += f"\n{status}\r{_CURSOR_UP}{cursor_back}"
             self._shown = True
         if output:
             self.stream.write(output)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, TextIO
 
 from boolab.cli.arguments import FORMAT, add_exempt, add_prices, add_scope, option_of, since_of
 from boolab.cli.help import Command
-from boolab.cli.terminal import clipped, is_terminal
+from boolab.cli.terminal import clip_columns, is_terminal
 from boolab.core.text import count, replace_controls
 from boolab.core.types import IDENTITIES
 from boolab.display.numbers import duration
@@ -172,7 +172,7 @@ def run(args: argparse.Namespace) -> int:
         prices=args.prices,
     )
     if args.once:
-        return _once(fleet, as_json=args.json)
+        return _print_once(fleet, as_json=args.json)
     output = _output(sys.stdout, bell=args.bell, as_json=args.json)
     commands = Commands(args.command, args.timeout, output.say) if args.command else None
     summary = Summary()
@@ -201,7 +201,7 @@ def run(args: argparse.Namespace) -> int:
     return 130
 
 
-def _once(fleet: Fleet, *, as_json: bool) -> int:
+def _print_once(fleet: Fleet, *, as_json: bool) -> int:
     from boolab.live.follow.rows import data_of, table, turn_note
 
     changes = fleet.look()
@@ -242,18 +242,18 @@ class Output:
             return f"{line_of(change.row)}{'; its log is gone' if change.kind == 'gone' else ''}"
 
         for change in changes:
-            self.stream.write(f"{_clock()} {self.written(change, text)}\n")
+            self.stream.write(f"{_clock()} {self.format_change(change, text)}\n")
         if changes:
             self.stream.flush()
 
-    def written(self, change: AgentChange, write: Callable[[AgentChange], str]) -> str:
+    def format_change(self, change: AgentChange, write: Callable[[AgentChange], str]) -> str:
         """A change as text; of one that cannot be written, why, so that the others are."""
         try:
             return write(change)
         except Exception as error:  # noqa: BLE001 - its texts are those of a log
-            return self.unwritten(change, f"{change.kind} cannot be shown ({type(error).__name__}: {error})")
+            return self.format_failure(change, f"{change.kind} cannot be shown ({type(error).__name__}: {error})")
 
-    def unwritten(self, change: AgentChange, reason: str) -> str:
+    def format_failure(self, change: AgentChange, reason: str) -> str:
         """What stands for a change that cannot be written."""
         return f"{change.row.path}: {change.row.run_id:.60}: {reason}"
 
@@ -275,11 +275,11 @@ class JsonLines(Output):
             return json.dumps({"time": round(time.time(), 3), **data_of(change)})
 
         for change in changes:
-            self.stream.write(f"{self.written(change, text)}\n")
+            self.stream.write(f"{self.format_change(change, text)}\n")
         if changes:
             self.stream.flush()
 
-    def unwritten(self, change: AgentChange, reason: str) -> str:
+    def format_failure(self, change: AgentChange, reason: str) -> str:
         return json.dumps({"kind": change.kind, "run_id": change.row.run_id, "path": change.row.path, "fault": reason})
 
 
@@ -303,12 +303,12 @@ class Board(Output):
         self._drawn = time.monotonic()
         size = shutil.get_terminal_size((WIDTH, 24))
         width = size.columns - 1
-        lines = [clipped(replace_controls(line), width) for line in self._table(fleet, size.lines - _FRAME, width)]
-        above = [clipped(replace_controls(text), width) for text in self._said]
+        lines = [clip_columns(replace_controls(line), width) for line in self._table(fleet, size.lines - _FRAME, width)]
+        above = [clip_columns(replace_controls(text), width) for text in self._said]
         self._said = []
         for change in alerts:
-            text = clipped(
-                replace_controls(f"{_clock()} {_WORDS[change.kind]} {self.written(change, alert_line)}"), width
+            text = clip_columns(
+                replace_controls(f"{_clock()} {_WORDS[change.kind]} {self.format_change(change, alert_line)}"), width
             )
             above.append(f"\x1b[{'31' if change.kind == 'fires' else '2'}m{text}\x1b[0m")
         if not above and lines == self._last:

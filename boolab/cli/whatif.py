@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Final
 
-from boolab.cli.arguments import add_logs, add_question, option_of, page_to_write, study_from, table_file, written
+from boolab.cli.arguments import add_logs, add_question, option_of, page_to_write, study_from, table_file, write_checked
 from boolab.cli.help import Command
 from boolab.core.commands import insert_program
 
@@ -82,7 +82,7 @@ def _write_table(study: Study, out: Path) -> None:
             f"to choose them: {option} 1:200:5",
             file=sys.stderr,
         )
-    written(out, lambda: write_parquet(table, out) if out.suffix == ".parquet" else write_csv(table, out))
+    write_checked(out, lambda: write_parquet(table, out) if out.suffix == ".parquet" else write_csv(table, out))
 
 
 COMMAND: Final = Command(

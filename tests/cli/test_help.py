@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import boolab as bl
-from boolab.cli.help import meant, refusal, subcommands
+from boolab.cli.help import refusal, subcommands, suggest_word
 from boolab.cli.lab import lab_command
 from boolab.cli.main import COMMANDS, help_pages, main, parser_of
 from boolab.io.resources import data_path
@@ -288,8 +288,8 @@ def test_audit_leads_to_its_option_for_limits(words: list[str], capsys: pytest.C
 
 
 def test_unknown_word_names_the_nearest_or_all() -> None:
-    assert meant("dotcor", ["doctor", "demo"]) == "; did you mean doctor?"
-    assert meant("x", ["doctor", "demo"]) == " (choose from doctor, demo)"
+    assert suggest_word("dotcor", ["doctor", "demo"]) == "; did you mean doctor?"
+    assert suggest_word("x", ["doctor", "demo"]) == " (choose from doctor, demo)"
 
 
 def test_refusal_names_the_nearest_option_or_the_help() -> None:

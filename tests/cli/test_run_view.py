@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import boolab as bl
 from boolab.cli.run_view import Guarded, Lines, RunHeader, Transcript, status_line, view_of
-from boolab.cli.terminal import Sheet, clipped, is_terminal
+from boolab.cli.terminal import Sheet, clip_columns, is_terminal
 from boolab.core.events import run_events
 from boolab.core.run import Run
 from boolab.core.types import Event, Response
@@ -105,7 +105,7 @@ def test_a_word_that_is_longer_than_a_line_is_cut() -> None:
 
 @given(TEXTS, st.integers(3, 40))
 def test_a_clipped_line_fits(text: str, room: int) -> None:
-    line = clipped(text.translate(GONE | {9: " ", 10: " "}), room)
+    line = clip_columns(text.translate(GONE | {9: " ", 10: " "}), room)
     assert columns_of(line) <= room
 
 

@@ -27,13 +27,13 @@ from boolab.live.audits.declared import (
     Declared,
     LimitsByName,
     RunLimit,
-    by_hand,
-    declared_in,
+    find_unmatched,
     folders_of,
     hook_notes,
     limits_near,
     limits_of,
-    unmatched,
+    limits_of_mapping,
+    read_limits,
 )
 from boolab.live.audits.verdicts import VERDICTS, VerdictRow, rows_of
 from boolab.live.audits.wording import Words, figure
@@ -204,8 +204,8 @@ def audit_files(
     if auto and limits != "auto":
         msg = f'limits: {limits!r} is not accepted; expected "auto", or a mapping such as {{"max_turns": 10}}'
         raise SettingError(msg)
-    named_limits = [] if isinstance(limits, str) else by_hand(limits)
-    config_limits = {path: declared_in(path) for path in _paths(config)}
+    named_limits = [] if isinstance(limits, str) else limits_of_mapping(limits)
+    config_limits = {path: read_limits(path) for path in _paths(config)}
     named_limits += chain.from_iterable(config_limits.values())
     folder_limits: dict[Path, list[Declared]] = {}
     runs: list[Run] = []
@@ -219,10 +219,12 @@ def audit_files(
             runs.append(run)
             of_run = rows_of(run, declared, harness, scope, log=auto)
             verdict_rows += of_run
-            never |= {(run.run_id, *key): reason for key, reason in outranked(run, declared, harness, log=auto).items()}
+            never |= {
+                (run.run_id, *key): reason for key, reason in find_outranked(run, declared, harness, log=auto).items()
+            }
     binding = binding_of(verdict_rows, never)
     frame = _frame(verdict_rows)
-    words = Words(runs, verdict_rows, binding, unmatched(named_limits, runs, harness))
+    words = Words(runs, verdict_rows, binding, find_unmatched(named_limits, runs, harness))
     empty_files = [
         f"{path}: no limit is declared in it." for path, limits_found in config_limits.items() if not limits_found
     ]
@@ -230,7 +232,7 @@ def audit_files(
     hooks = hook_notes([*config_limits, *folder_limits])
     notes = (*empty_files, *hooks, *_check_notes(checks), *words.notes(), *price_notes(runs))
     title, sentences = "Limits, declared and counted", tuple(words.sentences())
-    return Audit(title, frame, sentences, notes, _shown(frame), binding=binding, checks=checks)
+    return Audit(title, frame, sentences, notes, _shown_columns(frame), binding=binding, checks=checks)
 
 
 def _paths(config: str | Path | Sequence[str | Path] | None) -> list[Path]:
@@ -289,7 +291,7 @@ def _check_notes(checks: pd.DataFrame) -> Iterator[str]:
         yield f"{count(len(checks) - MAX_CHECKS, 'further figure')} differ from what was read (.checks has all)."
 
 
-def _shown(frame: pd.DataFrame) -> pd.DataFrame:
+def _shown_columns(frame: pd.DataFrame) -> pd.DataFrame:
     """The columns that are printed, the verdict first; a column without any value is left out."""
     visible = frame.copy()
     for name in ("declared", "counted"):
@@ -323,7 +325,7 @@ _BINDING: Final[Mapping[str, str]] = {
 _SHARE: Final = 0.95
 
 
-def outranked(
+def find_outranked(
     run: Run, declared: Iterable[Declared], policy: Policy | str | None, *, log: bool
 ) -> dict[tuple[str, float], str]:
     """Why a limit of a run can never fire, by its name and value: another one always fires first."""

@@ -85,10 +85,10 @@ def count_limit(run: Run, native: Native, value: float, policy: Policy | None, s
     known_values = [amount for amount in values if amount is not None]
     per_unit = LIMITS[native.axis].per_unit if native.axis in LIMITS else 1
     part_over = next((part for part in parts if part.is_over), None)
-    own_end = parts[-1].at_limit and _ended_otherwise(run, is_over=parts[-1].is_over)
+    own_end = parts[-1].at_limit and _has_other_end(run, is_over=parts[-1].is_over)
     return Counted(
         native.unit or rule.unit,
-        _exact(max(known_values) / per_unit / native.factor) if len(known_values) == len(values) else None,
+        _exact_number(max(known_values) / per_unit / native.factor) if len(known_values) == len(values) else None,
         tuple(chain.from_iterable(part.steps_beyond for part in parts)),
         any(part.at_limit for part in (parts[:-1] if own_end else parts)),
         part_over is not None,
@@ -98,13 +98,13 @@ def count_limit(run: Run, native: Native, value: float, policy: Policy | None, s
     )
 
 
-def _ended_otherwise(run: Run, *, is_over: bool = False) -> bool:
+def _has_other_end(run: Run, *, is_over: bool = False) -> bool:
     """Whether the log names what ended a run: itself, with its last calls executed, or a rule."""
     by_itself = is_terminated(run) and not is_over and not run.steps[-1].dropped
     return by_itself or run.stop.reason not in ("finished", "synthesis", *_CUT_OFF_REASONS)
 
 
-def _exact(value: float) -> int | float:
+def _exact_number(value: float) -> int | float:
     return int(value) if float(value).is_integer() else value
 
 
@@ -121,7 +121,7 @@ class _Rule(NamedTuple):
 
 
 def _rule_of(policy: Policy, native: Native, value: float) -> _Rule:
-    axis, exact = native.axis, _exact(value * native.factor)
+    axis, exact = native.axis, _exact_number(value * native.factor)
     if axis == "rollout_tokens":
         rule = Threshold("token_budget", axis, int(exact), axis)
         return _Rule(native.unit, axis, rule, weights=native.weights)
@@ -177,26 +177,26 @@ def _part(steps: Sequence[Step], start: int | None, rule: _Rule) -> _TurnCount:
     """Count one turn."""
     boundary, response = _readings(steps, start, rule)
     value = _value(steps, boundary, rule)
-    stops = _first(boundary[:-1], rule.boundary)
-    drops = _first(response, rule.response)
+    stops = _find_first(boundary[:-1], rule.boundary)
+    drops = _find_first(response, rule.response)
     if stops is not None and (drops is None or stops <= drops):
         rest = steps[stops:]
-        if rule.asks and len(rest) == 1 and not _executed(rest[0], rule, refusals=True):
+        if rule.asks and len(rest) == 1 and not _has_executed_call(rest[0], rule, refusals=True):
             count = stops if rule.counter == "steps" else value
             return _TurnCount(count, at_limit=True, is_over=True, responses=len(steps))
         return _TurnCount(value, rest)
     if drops is not None:
-        if drops < len(steps) - 1 or _executed(steps[drops], rule):
+        if drops < len(steps) - 1 or _has_executed_call(steps[drops], rule):
             return _TurnCount(value, steps[drops:])
         has_dropped_calls = bool(steps[drops].response.tool_calls)
         return _TurnCount(value, at_limit=has_dropped_calls, is_over=True, responses=len(steps))
-    is_reached = _first(boundary[-1:], rule.boundary) is not None
+    is_reached = _find_first(boundary[-1:], rule.boundary) is not None
     if rule.boundary is None and rule.response is not None and rule.counter in ("responses", "tool_steps"):
         is_reached = value == rule.response.threshold - 1
-    return _TurnCount(value, at_limit=is_reached and bool(steps) and _executed(steps[-1], rule))
+    return _TurnCount(value, at_limit=is_reached and bool(steps) and _has_executed_call(steps[-1], rule))
 
 
-def _first(readings: Sequence[_Reading], rule: Threshold | None) -> int | None:
+def _find_first(readings: Sequence[_Reading], rule: Threshold | None) -> int | None:
     """The place of the first reading at which a threshold is reached."""
     if rule is None:
         return None
@@ -205,7 +205,7 @@ def _first(readings: Sequence[_Reading], rule: Threshold | None) -> int | None:
     )
 
 
-def _executed(step: Step, rule: _Rule, *, refusals: bool = False) -> bool:
+def _has_executed_call(step: Step, rule: _Rule, *, refusals: bool = False) -> bool:
     """Whether a call of a step was executed, other than one that ends the turn; `refusals`: error results are none."""
     pairs = zip(step.response.tool_calls, step.results, strict=True)
     return any(
@@ -239,12 +239,12 @@ def _readings(steps: Sequence[Step], start: int | None, rule: _Rule) -> tuple[li
             response.append(progress[at_response])
         tool_steps += calls > 0
         ladder.apply(step)
-        weighted_tokens = _charged(weighted_tokens, step, rule.weights)
+        weighted_tokens = _add_charge(weighted_tokens, step, rule.weights)
         boundary.append(weighted_tokens if counter == "rollout_tokens" else ladder.counters.get(counter, index + 1))
     return boundary, response
 
 
-def _charged(weighted_tokens: _Reading, step: Step, weights: tuple[float, float]) -> _Reading:
+def _add_charge(weighted_tokens: _Reading, step: Step, weights: tuple[float, float]) -> _Reading:
     """What Codex's budget counts: output and input that is not cached, each with its weight."""
     usage = step.response.usage
     if weighted_tokens is None or usage.input_tokens is None or usage.output_tokens is None:
@@ -286,7 +286,7 @@ def _messages(run: Run, limit: int) -> Counted:
         n += 1 + sum(result is not None for result in step.results)
     n += sum(amount for step_index, amount in messages_before.items() if step_index > len(run.steps))
     is_reached = n >= limit and bool(run.steps) and bool(run.steps[-1].response.tool_calls)
-    own_end = is_reached and _ended_otherwise(run)
+    own_end = is_reached and _has_other_end(run)
     return Counted("messages", n, tuple(steps_beyond), at_limit=is_reached and not own_end, own_end=own_end)
 
 

@@ -89,7 +89,7 @@ class RunLimit(NamedTuple):
     changed: datetime | None
 
 
-def by_hand(limits: LimitsByName) -> list[Declared]:
+def limits_of_mapping(limits: LimitsByName) -> list[Declared]:
     """The limits of a mapping."""
     unchecked: object = limits
     if not isinstance(unchecked, Mapping):
@@ -97,7 +97,7 @@ def by_hand(limits: LimitsByName) -> list[Declared]:
         raise SettingError(msg)
     names = owners_by_name()
     limits_found = []
-    for agent, name, value in _flat(limits):
+    for agent, name, value in _flatten(limits):
         argument = f"limits[{agent!r}]" if agent is not None else "limits"
         unchecked = value
         if isinstance(unchecked, bool) or not isinstance(unchecked, int | float) or not 0 <= unchecked < 2**53:
@@ -111,7 +111,7 @@ def by_hand(limits: LimitsByName) -> list[Declared]:
     return limits_found
 
 
-def _flat(limits: LimitsByName) -> Iterator[tuple[str | None, str, float]]:
+def _flatten(limits: LimitsByName) -> Iterator[tuple[str | None, str, float]]:
     for name, value in limits.items():
         if isinstance(value, Mapping):
             for inner, amount in value.items():
@@ -129,13 +129,13 @@ def limits_of(run: Run, declared: Iterable[Declared], policy: Policy | str | Non
     recorded = logged_limits(run.source, run.limits) if log else ()
     limits_found: dict[tuple[str, str, float], RunLimit] = {}
     for entry in (*run_limits, *(Declared(name, value, THE_LOG) for name, value in recorded)):
-        limit = _resolved(entry, run, harness)
+        limit = _resolve(entry, run, harness)
         if limit is not None:
             limits_found.setdefault((limit.native.axis, limit.native.scope, limit.value * limit.native.factor), limit)
     return list(limits_found.values())
 
 
-def _resolved(limit: Declared, run: Run, harness: Policy | None) -> RunLimit | None:
+def _resolve(limit: Declared, run: Run, harness: Policy | None) -> RunLimit | None:
     """The limit under the run's harness; None if that has none of this name, or the value switches it off."""
     harness = harness if limit.policy is None else limit.policy
     natives = native_names(run.source, harness)
@@ -160,7 +160,7 @@ def _resolved(limit: Declared, run: Run, harness: Policy | None) -> RunLimit | N
     return RunLimit(name, limit.value, limit.where, native, harness, limit.changed)
 
 
-def unmatched(declared: Sequence[Declared], runs: Sequence[Run], policy: Policy | str | None) -> list[Declared]:
+def find_unmatched(declared: Sequence[Declared], runs: Sequence[Run], policy: Policy | str | None) -> list[Declared]:
     """The declared limits that are for none of the runs."""
     return [limit for limit in declared if not any(limits_of(run, [limit], policy, log=False) for run in runs)]
 
@@ -193,17 +193,17 @@ def _config_files() -> Sequence[ConfigFile]:
     return [*chain.from_iterable(harness.config_files for harness in all_harnesses())]
 
 
-def declared_in(path: Path) -> list[Declared]:
+def read_limits(path: Path) -> list[Declared]:
     """The limits in a configuration file, or in those of a project's folder."""
     path = user_path(path)
     if _is_folder(path):
-        limits = list(_in_folder(path))
+        limits = list(_limits_in_folder(path))
         if not limits:
             names = {files.folder for files in _agent_folders()}.union(*(config.paths for config in _config_files()))
             raise SettingError(f"{path}: no limit is declared there; looked for {', '.join(sorted(names))}")
         return limits
     try:
-        return list(_agent_file(path) if path.suffix == ".md" else _in_file(path, _formats_of(path)))
+        return list(_agent_file(path) if path.suffix == ".md" else _limits_in_file(path, _formats_of(path)))
     except ConfigFileError as error:
         raise SettingError(str(ConfigFileError(error.message, path=path, line=error.line))) from error
     except (OSError, ValueError) as error:
@@ -217,7 +217,7 @@ def limits_near(paths: Iterable[Path], folder_limits: dict[Path, list[Declared]]
     for path in paths:
         for folder in [path, *path.parents][:MAX_PARENTS]:
             if folder not in folder_limits:
-                folder_limits[folder] = list(_in_folder(folder))
+                folder_limits[folder] = list(_limits_in_folder(folder))
             for limit in folder_limits[folder]:
                 adds_up = limit.where if limit.policy is not None else ""  # Claude Code runs all hooks
                 limits.setdefault((limit.source, limit.agent, limit.name, adds_up), limit)
@@ -250,10 +250,10 @@ def hook_notes(paths: Iterable[Path]) -> Iterator[str]:
 
 
 def _settings_in(folder: Path) -> Iterator[Path]:
-    """The settings files of Claude Code that `_in_folder` looks for in a folder."""
+    """The settings files of Claude Code that `_limits_in_folder` looks for in a folder."""
     for config in _config_files():
         for name in config.paths if config.has_hook else ():
-            yield _inside(folder, name)
+            yield _path_inside(folder, name)
 
 
 def folders_of(log: Path) -> list[Path]:
@@ -286,20 +286,20 @@ def _is_folder(path: Path) -> bool:
         return False
 
 
-def _inside(folder: Path, name: str) -> Path:
+def _path_inside(folder: Path, name: str) -> Path:
     """A path in a project, given the project or the folder in it."""
     home, _, inner = name.partition("/")
     return folder / inner if inner and _is_named(folder, home) else folder / name
 
 
-def _in_folder(folder: Path) -> Iterator[Declared]:
+def _limits_in_folder(folder: Path) -> Iterator[Declared]:
     for files in _agent_folders():
-        agents_folder = _inside(folder, files.folder)
+        agents_folder = _path_inside(folder, files.folder)
         for file in sorted(agents_folder.glob("*.md"))[:MAX_AGENTS] if _is_folder(agents_folder) else ():
             yield from _limits_or_none(_agent_file(file))
     for config in _config_files():
         for name in config.paths:
-            yield from _limits_or_none(_in_file(_inside(folder, name), [config]))
+            yield from _limits_or_none(_limits_in_file(_path_inside(folder, name), [config]))
 
 
 def _limits_or_none(limits: Iterator[Declared]) -> list[Declared]:
@@ -333,16 +333,16 @@ def _agent_file(path: Path) -> Iterator[Declared]:
     keys = chain.from_iterable(files.keys for files in ([folder] if folder else _agent_folders()))
     for key in dict.fromkeys(keys):
         value, number = values.get(key, ("", 0))
-        yield from _declared(path, ConfigLimit(key, number_of(value), name), source, line=number)
+        yield from _declare(path, ConfigLimit(key, number_of(value), name), source, line=number)
 
 
-def _in_file(path: Path, configs: Iterable[ConfigFile]) -> Iterator[Declared]:
+def _limits_in_file(path: Path, configs: Iterable[ConfigFile]) -> Iterator[Declared]:
     """The limits in a file, as each of these harnesses reads it."""
     content = read_file(path, MAX_BYTES).decode("utf-8-sig")
     document = mapping(_PARSERS[_FORMATS.get(path.suffix, path.suffix)](content))
     for config in configs:
         for limit in config.limits(document):
-            yield from _declared(path, limit, config.source)
+            yield from _declare(path, limit, config.source)
         if config.has_hook and document.get("disableAllHooks") is not True:
             yield from _hooks(path, content, config.source)
 
@@ -367,7 +367,7 @@ def _hooks(path: Path, content: str, source: str) -> Iterator[Declared]:
             continue
         policy = _HOOK.vary(detectors={"identity": exclude_tools(options.identity, options.exempt)})
         for name, value in options.limits.items():
-            for limit in _declared(path, ConfigLimit(name, value, ANY_AGENT), source):
+            for limit in _declare(path, ConfigLimit(name, value, ANY_AGENT), source):
                 yield replace(limit, policy=policy, scope="run" if options.scope == "run" else "turn")
 
 
@@ -388,7 +388,7 @@ def _yaml(content: str) -> object:
 _PARSERS: Final[Mapping[str, Callable[[str], object]]] = {".json": read_json, ".toml": _toml, ".yaml": _yaml}
 
 
-def _declared(path: Path, limit: ConfigLimit, source: str, *, line: int = 0) -> Iterator[Declared]:
+def _declare(path: Path, limit: ConfigLimit, source: str, *, line: int = 0) -> Iterator[Declared]:
     """The limit, if its value is a number that is one: 0 and less switch it off."""
     if is_amount(limit.value) and limit.value > 0:
         location = f"{path}:{line}" if line else str(path)

@@ -81,11 +81,11 @@ def rows_of(
         and run.stop.reason in _UNITS
         and not any(_REASONS[limit.native.axis] == run.stop.reason for limit in limits)
     ):
-        rows.append(_stopped(run))
+        rows.append(_stop_row(run))
     return rows
 
 
-def _stopped(run: Run) -> VerdictRow:
+def _stop_row(run: Run) -> VerdictRow:
     """The row of a limit of which the log shows only that it stopped the run."""
     stop = run.stop
     per_unit = LIMITS[LIMIT_OF_REASON[stop.reason]].per_unit
@@ -102,7 +102,7 @@ def _row(run: Run, limit: RunLimit, limits: list[RunLimit], scope: Scope) -> Ver
     count = count_limit(run, native, limit.value, limit.policy, holds)
     if count.value is None:
         count = count._replace(value=_total(run, limit))
-    stopped = _stopped_by(run, limit, limits, count.value) or count.canned or _refused_by(run, limit)
+    stopped = _is_stopped_by(run, limit, limits, count.value) or count.canned or _is_refused_by(run, limit)
     verdict = _verdict(count, limit.value, stopped=stopped)
     notes = list(_notes(run, limit, count, stopped=stopped))
     reported = verdict == "hit" and _looks_finished(run, limit, canned=count.canned)
@@ -155,7 +155,7 @@ def _total(run: Run, limit: RunLimit) -> float | None:
     return amounts[-1] / axis.per_unit / limit.native.factor if amounts else None
 
 
-def _stopped_by(run: Run, limit: RunLimit, limits: list[RunLimit], value: float | None) -> bool:
+def _is_stopped_by(run: Run, limit: RunLimit, limits: list[RunLimit], value: float | None) -> bool:
     """Whether this limit stopped the run: by reason, the rule's name, and the threshold or the count."""
     if run.stop.reason != _REASONS[limit.native.axis]:
         return False
@@ -168,7 +168,7 @@ def _stopped_by(run: Run, limit: RunLimit, limits: list[RunLimit], value: float 
     return is_reached and (_is_named(rule, limit) or not any(_is_named(rule, other) for other in other_limits))
 
 
-def _refused_by(run: Run, limit: RunLimit) -> bool:
+def _is_refused_by(run: Run, limit: RunLimit) -> bool:
     """Whether boolab's own hook refused a call for this limit: its message is the call's result."""
     results = chain.from_iterable(step.results for step in run.steps)
     texts = (result.content for result in results if result is not None and result.is_error)

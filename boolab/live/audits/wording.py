@@ -41,12 +41,12 @@ class Words:
             yield f"No limit was declared for {subject}."
             yield 'You can name one: --limit max_steps=30, in Python limits={"max_steps": 30}.'
             return
-        yield from self._exceeded()
-        yield from self._hit()
-        yield from self._unknown()
-        yield from self._idle()
+        yield from self._exceeded_sentences()
+        yield from self._hit_sentences()
+        yield from self._unknown_sentences()
+        yield from self._idle_sentences()
 
-    def _of(self, verdict: str) -> list[VerdictRow]:
+    def _rows_of(self, verdict: str) -> list[VerdictRow]:
         return [row for row in self.rows if row.verdict == verdict]
 
     def _share(self, rows: Sequence[VerdictRow]) -> str:
@@ -54,8 +54,8 @@ class Words:
         n_listed, n_runs = len({row.run_id for row in rows}), len({row.run_id for row in self.rows})
         return f"{n_listed:,} of {count(n_runs, 'run')}"
 
-    def _exceeded(self) -> Iterator[str]:
-        exceeded_rows = self._of("exceeded")
+    def _exceeded_sentences(self) -> Iterator[str]:
+        exceeded_rows = self._rows_of("exceeded")
         n = len({row.run_id for row in self.rows})
         checked = len({row.run_id for row in self.rows if row.verdict != "unknown"})
         partly = f"{checked:,} of {count(n, 'run')} with a limit can be checked." if checked < n else ""
@@ -94,21 +94,21 @@ class Words:
         partly = " where the logs show them" if 0 < len(tokens) < len(rows) or 0 < len(cost) < len(rows) else ""
         return f"What followed beyond the limits: {joined(parts)}{partly}."
 
-    def _hit(self) -> Iterator[str]:
-        hit = self._of("hit")
+    def _hit_sentences(self) -> Iterator[str]:
+        hit = self._rows_of("hit")
         if hit:
             verb = "was" if len({row.run_id for row in hit}) == 1 else "were"
             yield f"{self._share(hit)} {verb} stopped by a limit."
-        yield from self._at_limit()
+        yield from self._at_limit_sentences()
         finished = [row for row in hit if row.reported_finished]
         if finished:
             n = len({row.run_id for row in finished})
-            names = _listed([row.run_id for row in finished])
+            names = _list_names([row.run_id for row in finished])
             yield f"{count(n, 'run')} that a limit stopped {'is' if n == 1 else 'are'} reported as finished: {names}."
 
-    def _at_limit(self) -> Iterator[str]:
+    def _at_limit_sentences(self) -> Iterator[str]:
         """The runs that a limit may have stopped."""
-        rows = self._of("at limit")
+        rows = self._rows_of("at limit")
         names = list(dict.fromkeys(row.run_id for row in rows))
         if names:
             log_clause, run_clause = (
@@ -116,21 +116,21 @@ class Words:
             )
             yield (
                 f"{self._share(rows)} may have been stopped by a limit: {run_clause} in the middle at it, and "
-                f"{log_clause} not name the cause ({_listed(names)})."
+                f"{log_clause} not name the cause ({_list_names(names)})."
             )
 
-    def _unknown(self) -> Iterator[str]:
-        for (limit, unit), n in Counter((row.limit, row.unit) for row in self._of("unknown")).items():
+    def _unknown_sentences(self) -> Iterator[str]:
+        for (limit, unit), n in Counter((row.limit, row.unit) for row in self._rows_of("unknown")).items():
             yield f"{limit} cannot be checked in {count(n, 'run')}: the log does not show {unit}."
 
-    def _idle(self) -> Iterator[str]:
+    def _idle_sentences(self) -> Iterator[str]:
         """Limits that never stopped a run, and those that cannot."""
-        idle = list(self._each_idle())
+        idle = list(self._limit_sentences())
         yield from idle[:MAX_IDLE]
         if idle[MAX_IDLE:]:
             yield f"{count(len(idle) - MAX_IDLE, 'further limit')} never stopped a run: see the table of limits."
 
-    def _each_idle(self) -> Iterator[str]:
+    def _limit_sentences(self) -> Iterator[str]:
         for row in self.binding.to_dict("records"):
             name = row["limit"] if pd.isna(row["declared"]) else f"{row['limit']} {figure(row['declared'])}"
             agent = shorten(row["agent"]) if pd.notna(row["agent"]) and row["agent"] not in ("", row["source"]) else ""
@@ -147,7 +147,7 @@ class Words:
         runs_without = [run for run in self.runs if run.run_id not in limited]
         if runs_without and self.rows:
             children = [run for run in runs_without if run.parent_run_id is not None]
-            agents = _listed(sorted({run.agent or "without a name" for run in children}))
+            agents = _list_names(sorted({run.agent or "without a name" for run in children}))
             agent_phrase = f", {len(children):,} of them of subagents ({agents})" if children else ""
             reason = ": a limit counts for one agent alone" if children else ""
             n_runs = count(len(self.runs), "run")
@@ -155,7 +155,7 @@ class Words:
         for limit in self.unmatched:
             agent_phrase = f" of {shorten(limit.agent)}" if limit.agent not in (None, "*") else ""
             all_agents = sorted({run.agent or run.source for run in self.runs} - {""}) if agent_phrase else []
-            theirs = f"; their agents: {_listed(all_agents)}" if all_agents else ""
+            theirs = f"; their agents: {_list_names(all_agents)}" if all_agents else ""
             yield f"{limit.name} {figure(limit.value)}{agent_phrase} ({limit.where}) is for none of these runs{theirs}."
         if any(row.later_config for row in self.rows):
             yield "Configuration files are read as they are now; some were changed after the runs."
@@ -166,5 +166,5 @@ def figure(value: float) -> str:
     return f"{int(value):,}" if float(value).is_integer() else f"{value:,.4g}"
 
 
-def _listed(names: Sequence[str]) -> str:
+def _list_names(names: Sequence[str]) -> str:
     return first_of(list(dict.fromkeys(map(clean, names))), MAX_NAMES)

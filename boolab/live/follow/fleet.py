@@ -1,7 +1,7 @@
 """Many logs at once, and a row for each agent that is in them.
 
 A `Fleet` reads no clock but the one that it is given, and watches nothing itself: its caller names the files that
-changed (`changed`), or lets it look at all of them (`look`). So it can be tested without waiting. Its caller is
+changed (`read_changed`), or lets it look at all of them (`look`). So it can be tested without waiting. Its caller is
 `boolab.live.follow.watch`.
 
 Logs that were not changed for a while are known by their size and time alone. They are read when they change.
@@ -52,17 +52,17 @@ _Args = ParamSpec("_Args")
 _Result = TypeVar("_Result")
 
 
-def _locked(
+def _hold_lock(
     method: Callable[Concatenate[Fleet, _Args], _Result],
 ) -> Callable[Concatenate[Fleet, _Args], _Result]:
     """A method that one thread at a time is in: a widget's thread follows, and its kernel reads."""
 
     @wraps(method)
-    def alone(self: Fleet, /, *args: _Args.args, **kwargs: _Args.kwargs) -> _Result:
+    def call_locked(self: Fleet, /, *args: _Args.args, **kwargs: _Args.kwargs) -> _Result:
         with self.lock:
             return method(self, *args, **kwargs)
 
-    return alone
+    return call_locked
 
 
 class _FollowedRun:
@@ -147,11 +147,11 @@ class Fleet:
         return len(self._logs)
 
     @property
-    def waiting(self) -> bool:
+    def has_unread(self) -> bool:
         """Whether logs changed that are not read yet; see `MAX_SHARE`."""
         return bool(self._waiting)
 
-    @_locked
+    @_hold_lock
     def fault(self, subject: str, reason: str) -> None:
         """Note that something is not followed, and why: once, until the reason changes; at most `MAX_REPEATS` times."""
         if self._faults.get(subject) != reason:
@@ -161,17 +161,17 @@ class Fleet:
             if self._repeats[text] <= MAX_REPEATS:
                 self._untold.append(text)
 
-    def well(self, subject: str) -> None:
+    def clear_fault(self, subject: str) -> None:
         """Note that something is followed."""
         self._faults.pop(subject, None)
 
-    @_locked
+    @_hold_lock
     def take_faults(self) -> list[str]:
         """What is not followed, in sentences: those that were noted since the last time."""
         untold, self._untold = self._untold, []
         return untold
 
-    @_locked
+    @_hold_lock
     def look(self) -> list[AgentChange]:
         """Look at all files, for new ones too."""
         paths = {*chain.from_iterable(self._files(log_path) for log_path in self.places)}
@@ -189,7 +189,7 @@ class Fleet:
             if not old:
                 changed.append(path)
         missing_paths = [path for path in self._logs if path not in paths]
-        return self.changed([*changed, *missing_paths])
+        return self.read_changed([*changed, *missing_paths])
 
     def _files(self, log_path: Place) -> Iterator[str]:
         """The files of a place. Of a folder that cannot be searched those that were there, which may still be."""
@@ -206,9 +206,9 @@ class Fleet:
             self.fault(log_path.path, f"{_reason(error)}; it is looked for again")
             yield from [path for path in self._logs if log_path.accepts(path)]
         else:
-            self.well(log_path.path)
+            self.clear_fault(log_path.path)
 
-    @_locked
+    @_hold_lock
     def look_at_running(self) -> list[AgentChange]:
         """Look at the logs of running agents alone: what is written without a notice, and what was deleted."""
         self._let_go()
@@ -218,12 +218,12 @@ class Fleet:
                 stat = _stat(path)
                 if stat is None or (stat.st_size, stat.st_mtime) != (log.size, log.mtime):
                     changed.append(path)
-        return self.changed(changed)
+        return self.read_changed(changed)
 
-    @_locked
-    def changed(self, paths: Iterable[str]) -> list[AgentChange]:
+    @_hold_lock
+    def read_changed(self, paths: Iterable[str]) -> list[AgentChange]:
         """Read the files that changed, and those that waited and are due."""
-        for path in _with_contents(paths):
+        for path in _expand_folders(paths):
             try:
                 home = self._home(path)
             except Exception as error:  # noqa: BLE001 - as below
@@ -243,14 +243,14 @@ class Fleet:
             log.due = start + seconds / MAX_SHARE if seconds > FREE_S else 0.0
         return changes
 
-    @_locked
+    @_hold_lock
     def rows(self, *, running: bool = True) -> list[AgentRow]:
         """The agents, each followed by its subagents; those that changed last come first."""
         after = self._now() - self.idle_s if running else float("-inf")
         agents = chain.from_iterable(log.agents.values() for log in self._logs.values())
-        return [*_ordered([agent.row for agent in agents if agent.row is not None and agent.row.changed >= after])]
+        return [*_order_rows([agent.row for agent in agents if agent.row is not None and agent.row.changed >= after])]
 
-    @_locked
+    @_hold_lock
     def run(self, run_id: str) -> Run | None:
         """The run of an agent, as its log stands; None if there is none of this id."""
         for log in self._logs.values():
@@ -276,13 +276,13 @@ class Fleet:
         try:
             log.file.update(parts=parts)
         except (FileNotFoundError, NotADirectoryError):
-            self.well(log.path)
-            yield from self._gone(log)
+            self.clear_fault(log.path)
+            yield from self._remove_log(log)
             return
         except Exception as error:  # noqa: BLE001 - logs are untrusted, and one of them must not stop the others
             self.fault(log.path, f"{_reason(error)}; it is read again when it changes")
             return
-        self.well(log.path)
+        self.clear_fault(log.path)
         log.size, log.mtime = log.file.size, log.file.mtime
         log.changed = self._now() if parts else log.mtime
         runs = {run.run_id: run for run in log.file.runs}
@@ -304,10 +304,10 @@ class Fleet:
                 subject, f"its rule cannot be evaluated ({_reason(error)}); it is counted anew when its log changes"
             )
             return []
-        self.well(subject)
+        self.clear_fault(subject)
         return changes
 
-    def _gone(self, log: _Log) -> Iterator[AgentChange]:
+    def _remove_log(self, log: _Log) -> Iterator[AgentChange]:
         del self._logs[log.path]
         for agent in log.agents.values():
             if agent.row is not None:
@@ -326,7 +326,7 @@ class Fleet:
             if row.fired is not None and not row.finished and not self._is_known(log, run, row.fired):
                 yield AgentChange("fires", row, row.fired)
             return
-        if _shown(row) != _shown(old):
+        if _shown_values(row) != _shown_values(old):
             yield AgentChange("step", row)
         for fired in old_fired:
             if not any(fired.turn == other.turn for other in state.fired):
@@ -352,7 +352,7 @@ class Fleet:
                 log.file, log.agents = None, {}
 
 
-def _ordered(rows: Sequence[AgentRow]) -> Iterator[AgentRow]:
+def _order_rows(rows: Sequence[AgentRow]) -> Iterator[AgentRow]:
     """The agents, each followed by its subagents; those come first in whose family something changed last."""
     on_record = {row.run_id for row in rows}
     children_of: dict[str | None, list[AgentRow]] = {}
@@ -387,7 +387,7 @@ def _families(
                 waiting += [(child, depth + 1) for child in reversed(children_of.get(row.run_id, ()))]
 
 
-def _shown(row: AgentRow) -> tuple[object, ...]:
+def _shown_values(row: AgentRow) -> tuple[object, ...]:
     """What of a row is shown besides its time."""
     return (row.turn, row.steps, row.tool_calls, row.tokens, row.cost, row.finished, row.limits, row.fired)
 
@@ -429,7 +429,7 @@ def _limits(rule: StopRule | None, counters: object) -> tuple[RowLimit, ...]:
     return tuple(sorted(limits, key=lambda limit: -limit.share))
 
 
-def _with_contents(paths: Iterable[str]) -> Iterator[str]:
+def _expand_folders(paths: Iterable[str]) -> Iterator[str]:
     """The paths; of folders, the files in them: what was written to a new folder at once is not reported by itself."""
     for path in paths:
         if os.path.isdir(path):  # noqa: PTH112 - thousands of them

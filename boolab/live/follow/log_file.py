@@ -85,7 +85,7 @@ class LogFile:
         return True
 
     def _read(self, size: int) -> None:
-        if self._reader is None or self._lines is None or self._lines.in_head:
+        if self._reader is None or self._lines is None or self._lines.is_in_head:
             reader = reader_for(self.path, self._format)
             if reader is not self._reader:
                 self._restart()
@@ -171,7 +171,7 @@ class _Lines:
         self._tail = b""
 
     @property
-    def in_head(self) -> bool:
+    def is_in_head(self) -> bool:
         """Whether the format is detected from what is read so far, and further lines may change it."""
         return self._place < HEAD and self._number < _SNIFFED_LINES
 

@@ -181,9 +181,9 @@ def table(rows: Sequence[AgentRow], width: int | None = None) -> list[str]:
             f"{row.turn:,}",
             f"{row.steps:,}",
             f"{row.tool_calls:,}",
-            _known(row.tokens, short_number),
+            _format_known(row.tokens, short_number),
             _cost(row),
-            _known(row.repeat_streak, str),
+            _format_known(row.repeat_streak, str),
             shorten(row.task, TASK_CHARS),
         ]
         for row in rows
@@ -282,7 +282,7 @@ def _indent(row: AgentRow) -> str:
     return "  " * min(row.depth, _INDENTS)
 
 
-def _known(value: int | None, write: Callable[[int], str]) -> str:
+def _format_known(value: int | None, write: Callable[[int], str]) -> str:
     return "?" if value is None else write(value)
 
 

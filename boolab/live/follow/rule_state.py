@@ -57,7 +57,7 @@ class RuleState:
         self.per_turn = scope == "turn"
         rule_detectors = () if rule is None else rule.detectors()
         self._detectors = tuple({detector.name: detector for detector in (*rule_detectors, *SHOWN_DETECTORS)}.values())
-        self._price: Callable[[Run, Sequence[Step]], Sequence[Step]] = _priced if prices else lambda _, steps: steps
+        self._price: Callable[[Run, Sequence[Step]], Sequence[Step]] = _add_prices if prices else lambda _, steps: steps
         self.fired: list[Fired] = []
         self.undecided: tuple[str, ...] = ()
         self._begin()
@@ -85,14 +85,14 @@ class RuleState:
             return self.counters
         counters = Progress(**self.counters)
         counters["steps"] = (counters["steps"] or 0) + 1
-        counters.charge(pending.response.usage, _executed(pending))
+        counters.charge(pending.response.usage, _count_executed(pending))
         return counters
 
     @property
     def totals(self) -> RunUsage:
         """What the whole run used, a step included whose calls are under way."""
         last_totals = self._totals[-1]
-        return last_totals if self._pending is None else _added(last_totals, self._pending)
+        return last_totals if self._pending is None else _add_step(last_totals, self._pending)
 
     def update(self, run: Run) -> None:
         """Count what is new in a run, as its log stands now, and again what has changed."""
@@ -106,7 +106,7 @@ class RuleState:
         self._pending = None
         compacted = compactions_of(run)
         for step, priced in zip(steps[n_folded:closed], self._price(run, steps[n_folded:closed]), strict=True):
-            self._totals.append(_added(self._totals[-1], priced))
+            self._totals.append(_add_step(self._totals[-1], priced))
             self._ladder.add_recorded_compactions(priced, compacted)
             self._ladder.apply(priced)
             # Through a whole run, a boundary follows the final text of a turn, once another turn begins.
@@ -148,14 +148,14 @@ class RuleState:
                     self.fired.append(Fired(step.turn, step.index, stop))
 
 
-def _added(totals: RunUsage, step: Step) -> RunUsage:
+def _add_step(totals: RunUsage, step: Step) -> RunUsage:
     usage = step.response.usage
-    calls = _executed(step)
+    calls = _count_executed(step)
     tokens = _sum(usage.input_tokens, usage.output_tokens)
     return RunUsage(totals.steps + 1, totals.calls + calls, _sum(totals.tokens, tokens), _sum(totals.cost, usage.cost))
 
 
-def _executed(step: Step) -> int:
+def _count_executed(step: Step) -> int:
     return len(step.results) - step.results.count(None)
 
 
@@ -163,6 +163,6 @@ def _sum(total: int | None, amount: int | None) -> int | None:
     return None if total is None or amount is None else total + amount
 
 
-def _priced(run: Run, steps: Sequence[Step]) -> Sequence[Step]:
+def _add_prices(run: Run, steps: Sequence[Step]) -> Sequence[Step]:
     """The steps, with costs at list prices where the log lacks them and a price is known."""
     return price_runs([replace(run, steps=tuple(steps), subagents=())]).runs[0].steps if steps else steps

@@ -60,7 +60,7 @@ def watch(fleet: Fleet, stop: Event) -> Iterator[list[AgentChange]]:
     looked = looked_at_running = time.monotonic()
     seconds = 0.0
     for notice in _notices(fleet, stop):
-        changes = fleet.changed(notice.paths)
+        changes = fleet.read_changed(notice.paths)
         time_now = time.monotonic()
         if notice.all or time_now - looked > (max(LOOK_AT_RUNNING_S, seconds / MAX_SHARE) if notice.lost else LOOK_S):
             changes += fleet.look()
@@ -79,9 +79,9 @@ def _notices(fleet: Fleet, stop: Event) -> Iterator[_Notice]:
         roots = _roots(fleet)
         try:
             try:
-                yield from _reported(roots, fleet, stop) if roots else ()
+                yield from _iterate_notices(roots, fleet, stop) if roots else ()
             except PermissionError:  # of a folder in one of them
-                yield from _reported(roots, fleet, stop, ignore=True)
+                yield from _iterate_notices(roots, fleet, stop, ignore=True)
         except Exception as error:  # noqa: BLE001 - no instance of inotify is left, a name is not UTF-8, ...
             reason = clean(f"{type(error).__name__}: {error}")
             fleet.fault(subject, f"the system does not report them ({reason}); the logs are looked at every second")
@@ -91,7 +91,7 @@ def _notices(fleet: Fleet, stop: Event) -> Iterator[_Notice]:
             stop.wait(TICK_MS / 1000)
 
 
-def _reported(
+def _iterate_notices(
     roots: dict[str, tuple[int, int]], fleet: Fleet, stop: Event, *, ignore: bool = False
 ) -> Iterator[_Notice]:
     """What the system reports, until one of the folders is another one; `ignore` those that cannot be opened."""

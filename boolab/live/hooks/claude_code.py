@@ -108,11 +108,11 @@ def _respond(name: str, path: str, event: dict[str, object], options: Options) -
         mark_lost(path, "turn" if name in _TURNS else "lost")
         raise
     if name == "PreToolUse":
-        return _asked(path, event, options)
+        return _handle_call(path, event, options)
     if name == "PostToolBatch" and event.get("tool_calls"):
-        return _done(path, event, options)
+        return _handle_results(path, event, options)
     if name in ("Stop", "SubagentStop"):
-        _ended(path, event, options)
+        _handle_end(path, event, options)
     return None
 
 
@@ -133,10 +133,10 @@ def _keep(name: str, path: str, event: dict[str, object]) -> None:
         append(path, {"e": "compact"})
 
 
-def _asked(path: str, event: dict[str, object], options: Options) -> dict[str, object] | None:
+def _handle_call(path: str, event: dict[str, object], options: Options) -> dict[str, object] | None:
     """Before a call: deny it where the rule is true."""
     journal = Journal(path)
-    boundary, _ = journal.last_two()
+    boundary, _ = journal.last_boundaries()
     verdict = journal.verdict(str(options), boundary)
     if verdict is None:
         from boolab.live.hooks.counts import Boundary, state_after
@@ -156,13 +156,13 @@ def _asked(path: str, event: dict[str, object], options: Options) -> dict[str, o
     }
 
 
-def _done(path: str, event: dict[str, object], options: Options) -> dict[str, object] | None:
+def _handle_results(path: str, event: dict[str, object], options: Options) -> dict[str, object] | None:
     """After all calls of a response: say so where the rule is true."""
     journal = Journal(path)
     option_text, step = str(options), journal.last_step()
     if step is None or not any(step):
         return None
-    new_boundary, last_boundary = journal.last_two()
+    new_boundary, last_boundary = journal.last_boundaries()
     old_verdict = journal.verdict(option_text, last_boundary)
     if (
         old_verdict is not None and old_verdict["action"] == "stop"
@@ -198,14 +198,14 @@ def _compact(path: str, event: dict[str, object]) -> None:
         log(event, "failed", error=f"{type(error).__name__}: {error}")
 
 
-def _ended(path: str, event: dict[str, object], options: Options) -> None:
+def _handle_end(path: str, event: dict[str, object], options: Options) -> None:
     """The agent has given its answer: keep for the log how far it came."""
     from boolab.live.hooks.counts import Boundary, state_after
 
     if not os.path.exists(path):  # noqa: PTH110 - pathlib takes long to import
         return  # an agent of Claude Code's own, without tools
     boundary = Boundary(state_after(Journal(path).data), options)
-    log(event, "finished", boundary.record(""), **boundary.counted())
+    log(event, "finished", boundary.record(""), **boundary.step_counts())
 
 
 def _call_id(event: dict[str, object]) -> str:

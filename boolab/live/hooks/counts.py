@@ -122,11 +122,7 @@ class Counts:
         counters, last = dict(self.place.counters), self.place.last
         counters[_ERRORS.name] = None
         for identity, detector in _REPEATS.items():
-            if (
-                call is None
-                or last is None
-                or not _observed(call, identity).same_as(_observed(last, identity), identity)
-            ):
+            if call is None or last is None or not _observe(call, identity).same_as(_observe(last, identity), identity):
                 counters[detector.name] = 0
         self.place = Position(counters, last)
 
@@ -134,9 +130,9 @@ class Counts:
         counters, last = dict(self.place.counters), self.place.last
         counters["tool_calls"] = (counters["tool_calls"] or 0) + 1
         for identity, detector in _REPEATS.items():
-            state = None if last is None else _observed(last, identity), counters[detector.name] or 0
-            counters[detector.name] = detector.fold(state, _observed(call, identity))[1]
-        counters[_ERRORS.name] = _ERRORS.fold(counters[_ERRORS.name], _observed(call, "tool", failed=failed))[1]
+            state = None if last is None else _observe(last, identity), counters[detector.name] or 0
+            counters[detector.name] = detector.fold(state, _observe(call, identity))[1]
+        counters[_ERRORS.name] = _ERRORS.fold(counters[_ERRORS.name], _observe(call, "tool", failed=failed))[1]
         self.place = Position(counters, call)
 
     def _complete(self, old_position: Position, time: Times | None) -> None:
@@ -154,7 +150,7 @@ class Counts:
         return {name: getattr(self, name) for name in self.__slots__}
 
     @classmethod
-    def of(cls, value: Mapping[str, Any]) -> Counts:
+    def from_json(cls, value: Mapping[str, Any]) -> Counts:
         """The counters that were written as JSON."""
         counts = cls(_times(value["began"]))
         counts.place = _place(value["place"])
@@ -240,12 +236,12 @@ class State:
         }
 
     @classmethod
-    def of(cls, value: object) -> State:
+    def from_json(cls, value: object) -> State:
         """The state that was written as JSON."""
         state = cls()
         try:
             fields = dict(cast("Mapping[str, Any]", value))
-            state.turn, state.run = Counts.of(fields["turn"]), Counts.of(fields["run"])
+            state.turn, state.run = Counts.from_json(fields["turn"]), Counts.from_json(fields["run"])
             state.step, state._earlier = _names(fields["step"]), _names(fields["earlier"])
             state._doubted, state._seen = _names(fields["doubted"]), dict.fromkeys(_names(fields["seen"]))
             state._pending = {name: _KINDS[_KINDS.index(kind)] for name, kind in fields["pending"].items()}
@@ -274,7 +270,7 @@ def _status(call_id: str, on_record: str | None, word: str) -> str:
     return "failed" if word == "refused" else "unknown"
 
 
-def _observed(call: LastCall, identity: str, *, failed: bool | None = None) -> ObservedCall:
+def _observe(call: LastCall, identity: str, *, failed: bool | None = None) -> ObservedCall:
     """A call as a detector of repeats sees it: the numbers that the identity compares are all that differs."""
     tool, canonical, ordered, result = call
     number = ordered if identity == "ordered" else canonical
@@ -374,7 +370,7 @@ class Boundary:
         """Whether the latest step that counted is of the calls with these ids."""
         return bool(step) and step == self._state.step
 
-    def counted(self) -> dict[str, int | None]:
+    def step_counts(self) -> dict[str, int | None]:
         """How many steps and calls were counted."""
         counters = self._counts.place.counters
         return {"steps": counters["steps"], "tool_calls": counters["tool_calls"]}
@@ -400,7 +396,7 @@ def state_after(data: bytes) -> State:
         msg = "the first line is damaged"
         raise JournalError(msg)
     try:
-        state = State.of(first[0]["state"]) if "state" in first[0] else State()
+        state = State.from_json(first[0]["state"]) if "state" in first[0] else State()
     except ValueError as error:
         raise JournalError(str(error)) from error
     for line in filter(None, lines.split(b"\n")):

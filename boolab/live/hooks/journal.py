@@ -67,8 +67,8 @@ def state_folder() -> str:
 
 def journal_path(session: str, agent: str | None) -> str:
     """The journal of an agent in a session; ids that are no plain names are replaced by a hash."""
-    name = "main" if agent is None else f"agent-{_plain(agent)}"
-    return os.path.join(state_folder(), "sessions", _plain(session), f"{name}.jsonl")  # noqa: PTH118
+    name = "main" if agent is None else f"agent-{_file_name(agent)}"
+    return os.path.join(state_folder(), "sessions", _file_name(session), f"{name}.jsonl")  # noqa: PTH118
 
 
 def session_key(path: str) -> bytes:
@@ -161,7 +161,7 @@ class Journal:
         """The steps and turns after the first line: where each line ends that is before one, and the record's name."""
         return [(match.start(), match[1].decode()) for match in _BOUNDARY.finditer(self.data)]
 
-    def last_two(self) -> tuple[str, str]:
+    def last_boundaries(self) -> tuple[str, str]:
         """The names of the latest step or turn, and of the one before; "" where there is none."""
         boundaries = self.boundaries()
         last = boundaries[-1][1] if boundaries else ""
@@ -392,7 +392,7 @@ def _read_all(fd: int) -> bytes:
     return b"".join(parts)
 
 
-def _plain(name: str) -> str:
+def _file_name(name: str) -> str:
     if len(name) <= 80 and name.isascii() and name.replace("-", "").replace("_", "").isalnum():  # noqa: PLR2004
         return name
     from hashlib import blake2b

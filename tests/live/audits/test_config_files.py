@@ -10,7 +10,7 @@ import pytest
 import boolab as bl
 from boolab.errors import ConfigFileError
 from boolab.io.json_edit import with_json
-from boolab.live.audits.declared import declared_in, limits_near
+from boolab.live.audits.declared import limits_near, read_limits
 from boolab.live.hooks.settings import with_hook
 from tests.support.report_cases import write_sessions
 
@@ -29,7 +29,7 @@ def hook(options: str) -> str:
 
 
 def limits(path: Path) -> list[tuple[str, float, str | None, str]]:
-    return [(one.name, one.value, one.agent, one.source) for one in declared_in(path)]
+    return [(one.name, one.value, one.agent, one.source) for one in read_limits(path)]
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_a_file_that_was_named_and_cannot_be_read_is_an_error(
     tmp_path: Path, name: str, content: str, said: str
 ) -> None:
     with pytest.raises(bl.SettingError, match=said):
-        declared_in(written(tmp_path / name, content))
+        read_limits(written(tmp_path / name, content))
 
 
 @pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity", "01", "'x'", "1_000", "9" * 5000])
@@ -101,7 +101,7 @@ def test_config_files_are_read_as_strictly_as_they_are_written(value: str, tmp_p
     with pytest.raises(ConfigFileError):
         with_json(path.read_text(), ["agent", "build", "steps"], 9)
     with pytest.raises(bl.SettingError, match=r"opencode\.json:1: "):
-        declared_in(path)
+        read_limits(path)
     assert limits_near([tmp_path], {}) == []
 
 
@@ -117,9 +117,9 @@ def test_named_file_outside_harness_folders_is_read_as_each_kind(tmp_path: Path)
 
 def test_folder_without_limits_and_missing_path_are_errors(tmp_path: Path) -> None:
     with pytest.raises(bl.SettingError, match=r"no limit is declared there; looked for \.claude/agents"):
-        declared_in(tmp_path)
+        read_limits(tmp_path)
     with pytest.raises(bl.SettingError, match="No such file"):
-        declared_in(tmp_path / "gone.json")
+        read_limits(tmp_path / "gone.json")
 
 
 def test_a_file_is_recognized_from_inside_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,7 +144,7 @@ def test_comments_that_do_not_end_take_no_time(tmp_path: Path) -> None:
     path = written(tmp_path / "opencode.json", "{" + "/*/" * 200_000 + "," * 200_000)
     start = time.process_time()
     with pytest.raises(bl.SettingError):
-        declared_in(path)
+        read_limits(path)
     assert time.process_time() - start < 2
 
 

@@ -12,7 +12,7 @@ from boolab.core.types import Stop, Usage
 from boolab.harnesses.harness import STEPS
 from boolab.harnesses.presets import policies
 from boolab.live.audits.count import count_limit
-from boolab.live.audits.declared import by_hand
+from boolab.live.audits.declared import limits_of_mapping
 from boolab.live.audits.wording import figure
 from tests.support.cases import cases
 from tests.support.logged_runs import logged_run
@@ -346,7 +346,9 @@ def test_count_of_a_limit_has_the_steps_beyond_it() -> None:
 
 
 def test_limits_by_hand_may_name_an_agent() -> None:
-    assert [(one.name, one.value, one.agent) for one in by_hand({"max_turns": 10, "explore": {"max_turns": 5}})] == [
+    assert [
+        (one.name, one.value, one.agent) for one in limits_of_mapping({"max_turns": 10, "explore": {"max_turns": 5}})
+    ] == [
         ("max_turns", 10, None),
         ("max_turns", 5, "explore"),
     ]

@@ -57,7 +57,9 @@ def test_an_alert_comes_with_the_line_that_completes_the_step(tmp_path: Path) ->
     for place, line in enumerate(lines[1:], 1):
         with path.open("ab") as file:
             file.write(encoded(line))
-        alerts += [(place, c.fired.stop.step, c.row.steps) for c in fleet.changed([str(path)]) if c.fired is not None]
+        alerts += [
+            (place, c.fired.stop.step, c.row.steps) for c in fleet.read_changed([str(path)]) if c.fired is not None
+        ]
     assert alerts == [(6, 3, 3)]  # the sixth line is the result of the third call
     (row,) = fleet.rows()
     assert (row.steps, row.tool_calls, row.tokens) == (6, 6, 720)
@@ -74,7 +76,7 @@ def test_each_turn_has_an_alert_of_its_own(tmp_path: Path) -> None:
     more = [*claude_lines(3, minute=2)]
     with path.open("ab") as file:
         file.write(b"".join(map(encoded, more)))
-    assert kinds(fleet.changed([str(path)])) == [("step", "s1"), ("fires", "s1")]
+    assert kinds(fleet.read_changed([str(path)])) == [("step", "s1"), ("fires", "s1")]
     one = fleet_of(tmp_path, bl.max_steps(3), scope="run")
     one.look()
     (row,) = one.rows(running=False)
@@ -97,7 +99,7 @@ def test_inactive_logs_are_read_only_when_they_change(tmp_path: Path) -> None:
     assert kinds(fleet.look()) == [("begins", "s1")]
     assert fleet.files == 2
     write(old, claude_lines(4, session="old"))
-    assert kinds(fleet.changed([str(old)])) == [("begins", "old")]
+    assert kinds(fleet.read_changed([str(old)])) == [("begins", "old")]
     assert len(fleet_of(tmp_path, since=0.0).look()) == 2
 
 
@@ -105,7 +107,7 @@ def test_a_log_that_comes_later_and_one_that_goes_are_seen(tmp_path: Path) -> No
     fleet = fleet_of(tmp_path)
     assert fleet.look() == []
     path = write(tmp_path / "deep" / "er" / "s1.jsonl", claude_lines(1))
-    assert kinds(fleet.changed([str(path)])) == [("begins", "s1")]
+    assert kinds(fleet.read_changed([str(path)])) == [("begins", "s1")]
     path.unlink()
     assert kinds(fleet.look()) == [("gone", "s1")]
     assert fleet.rows() == []
@@ -116,7 +118,7 @@ def test_a_file_that_is_no_log_is_left_out(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("x")
     (tmp_path / "package.json").write_text("{}")
     assert fleet.look() == []
-    assert fleet.changed([str(tmp_path / "notes.txt"), "/elsewhere/s1.jsonl"]) == []
+    assert fleet.read_changed([str(tmp_path / "notes.txt"), "/elsewhere/s1.jsonl"]) == []
 
 
 def test_subagents_stand_below_the_agent_that_started_them(tmp_path: Path) -> None:
@@ -143,7 +145,7 @@ def test_conversation_in_one_file_per_event_is_one_agent(tmp_path: Path) -> None
     steps = [fleet.rows()[0].steps]
     for name, line in zip(names[3:], lines[3:], strict=True):
         path = write(events / name, [line])
-        fleet.changed([str(path)])
+        fleet.read_changed([str(path)])
         steps.append(fleet.rows()[0].steps)
     assert steps == [1, 2, 2, 3, 3]
 
@@ -153,7 +155,7 @@ def test_a_glob_may_match_nothing_yet_and_a_path_must_exist(tmp_path: Path) -> N
     assert fleet.look() == []
     path = write(tmp_path / "a" / "s1.jsonl", codex_lines(1))
     other = write(tmp_path / "a" / "b" / "s1.jsonl", codex_lines(1))
-    assert [c.row.run_id for c in fleet.changed([str(path), str(other)])] == ["c1"]
+    assert [c.row.run_id for c in fleet.read_changed([str(path), str(other)])] == ["c1"]
     with pytest.raises(RunFormatError, match="no such file or folder"):
         places_of([tmp_path / "typo"])
     with pytest.raises(RunFormatError, match="there is no folder"):
@@ -178,8 +180,8 @@ def test_a_log_that_takes_long_to_read_waits(tmp_path: Path, monkeypatch: pytest
     fleet = fleet_of(tmp_path)
     fleet.look()
     write(path, claude_lines(2))
-    assert fleet.changed([str(path)]) == []
-    assert fleet.waiting
+    assert fleet.read_changed([str(path)]) == []
+    assert fleet.has_unread
 
 
 def test_the_system_reports_lines_of_a_log_and_new_logs(tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ def test_counts_kept_at_any_place_are_those_of_all_records(
             replayed.apply(record)
             kept.apply(record)
             if is_kept:
-                kept = State.of(json.loads(written(kept)))
+                kept = State.from_json(json.loads(written(kept)))
         assert written(kept) == written(replayed)
 
 

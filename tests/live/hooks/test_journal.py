@@ -49,7 +49,7 @@ def count_by_processes(processes: int, calls: int) -> None:
     for process in running:
         process.communicate(timeout=300)
         assert process.returncode == 0
-    assert stand("s").counted() == {"steps": processes * calls, "tool_calls": processes * calls}
+    assert stand("s").step_counts() == {"steps": processes * calls, "tool_calls": processes * calls}
 
 
 def test_processes_at_once_lose_no_count() -> None:
@@ -103,7 +103,7 @@ def test_line_added_while_a_journal_is_rewritten_keeps_its_place(state: Path) ->
     others[0].communicate(timeout=60)
     kinds = [record["e"] for record in records(Journal(path).data) if record["e"] != "verdict"]
     assert kinds[-3:] == ["asked", "ran", "step"]
-    assert stand("s-1").counted() == {"steps": 9, "tool_calls": 9}
+    assert stand("s-1").step_counts() == {"steps": 9, "tool_calls": 9}
 
 
 def kill_and_count(kills: int) -> None:
@@ -118,7 +118,7 @@ def kill_and_count(kills: int) -> None:
         seen += [int(line) for line in process.stdout.read().split()]
         process.stdout.close()
         process.wait(timeout=60)
-        steps = stand("s").counted()["steps"]
+        steps = stand("s").step_counts()["steps"]
         assert steps is not None
         assert counted + len(seen) <= steps <= counted + len(seen) + 1
         counted = steps
@@ -149,7 +149,7 @@ def test_journal_truncated_anywhere_is_read_and_continued(cut: int) -> None:
         after = records(path.read_bytes())
         assert after[: len(before)] == before
         assert [record["e"] for record in after if record["e"] == "step"][-1:] == ["step"]
-        assert stand("s-1").counted()["steps"] == 1 + sum(record["e"] == "step" for record in before)
+        assert stand("s-1").step_counts()["steps"] == 1 + sum(record["e"] == "step" for record in before)
 
 
 def test_sessions_inactive_for_two_weeks_are_removed(state: Path) -> None:
@@ -192,7 +192,7 @@ def test_a_journal_is_bounded_and_keeps_its_counts(monkeypatch: pytest.MonkeyPat
         sizes.append(path.stat().st_size)
     assert max(sizes) < 8000
     assert max(sizes[60:]) <= max(sizes[:60]) + 200
-    assert stand("s-1").counted() == {"steps": 120, "tool_calls": 120}
+    assert stand("s-1").step_counts() == {"steps": 120, "tool_calls": 120}
     assert path.stat().st_mode & 0o777 == 0o600
     assert sorted(file.name for file in path.parent.iterdir()) == ["key", "main.jsonl"]
 
@@ -209,7 +209,7 @@ def test_lines_of_processes_that_gave_up_on_the_lock_are_kept(state: Path, monke
     compact(str(path), late)
     assert len(records(path.read_bytes().split(b"\n")[0])) == 1
     assert b'"state"' in path.read_bytes().split(b"\n")[0]
-    assert stand("s-1").counted()["steps"] == 11
+    assert stand("s-1").step_counts()["steps"] == 11
 
 
 def test_journal_is_not_rewritten_while_a_line_is_added(monkeypatch: pytest.MonkeyPatch, state: Path) -> None:
@@ -224,7 +224,7 @@ def test_journal_is_not_rewritten_while_a_line_is_added(monkeypatch: pytest.Monk
     monkeypatch.setattr(journal, "_add", rewrite_first)
     steps_of(session, range(8, 9))
     assert b'"state"' not in path.read_bytes()
-    assert stand("s-1").counted()["steps"] == 9
+    assert stand("s-1").step_counts()["steps"] == 9
 
 
 def test_journal_locked_by_another_process_is_not_compacted(state: Path) -> None:
@@ -303,9 +303,9 @@ def test_a_step_that_two_processes_added_at_once_is_one() -> None:
         record = boundary_of("step", calls=[[name] for name in calls])
         names.append(record["b"])
         journal.append(path, record)
-    assert Journal(path).last_two() == (names[3], names[0])
+    assert Journal(path).last_boundaries() == (names[3], names[0])
     journal.append(path, boundary_of("turn"))
-    assert Journal(path).last_two()[1] == names[3]
+    assert Journal(path).last_boundaries()[1] == names[3]
     assert Journal(path).last_step() is None
 
 
@@ -332,7 +332,7 @@ def test_a_journal_that_was_just_written_anew_is_left_alone(monkeypatch: pytest.
 
     monkeypatch.setattr("boolab.live.hooks.journal.fcntl.flock", lock_after_another)
     compact(str(path), lambda data: state_after(data).as_json())
-    assert stand("s-1").counted()["steps"] == 9
+    assert stand("s-1").step_counts()["steps"] == 9
 
 
 def test_a_session_with_one_new_journal_stays(state: Path) -> None:
