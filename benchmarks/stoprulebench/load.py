@@ -27,7 +27,7 @@ from boolab.errors import SettingError, near
 from boolab.frames.labels import label, labels_of
 from boolab.io.files import user_path
 from boolab.limits.stop import StopRule
-from boolab.logs.load import each_log
+from boolab.logs.load import iterate_logs
 
 BASELINES: Final = "baselines"
 MAX_NAME: Final = 80
@@ -170,7 +170,7 @@ def recordings_from(
 
 
 def _runs_of(given: Sequence[str], *, format: str | None, progress: bool) -> Iterator[tuple[Path, Run]]:
-    for row, runs in each_log(given, format=format, progress=progress):
+    for row, runs in iterate_logs(given, format=format, progress=progress):
         path = Path(row.path)
         for run in runs:
             in_set = run.settings.get(SET) is not None

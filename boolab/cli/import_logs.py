@@ -22,7 +22,7 @@ from boolab.display.numbers import size
 from boolab.display.text import align_columns
 from boolab.errors import ReadWarning, SettingError
 from boolab.io.files import user_path
-from boolab.logs.load import FileRow, each_log
+from boolab.logs.load import FileRow, iterate_logs
 from boolab.logs.problems import problems_of
 from boolab.logs.save import Contents, check_replaceable, check_suffix, save_runs
 
@@ -200,7 +200,7 @@ def run(args: argparse.Namespace) -> int:
     if out.exists() and any(user_path(log).is_file() and user_path(log).samefile(out) for log in args.logs):
         raise SettingError(f"{args.out}: it is one of the logs, and would be replaced: name another file to write")
     # What is kept is what the logs have: a price is computed when the file is read.
-    logs = each_log(args.logs, format=args.format, since=since_time(args), limit=args.limit, prices=False)
+    logs = iterate_logs(args.logs, format=args.format, since=since_time(args), limit=args.limit, prices=False)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ReadWarning)  # the account of the files holds them
         account = write_checked(out, lambda: import_logs(logs, out, "facts" if args.facts else "everything"))

@@ -191,14 +191,14 @@ def _timestamp(run: Run, step: Step) -> str | None:
 
 
 def _call_row(call: ToolCall) -> dict[str, Any]:
-    arguments, lines = _parsed(call.arguments)
+    arguments, lines = _parse_arguments(call.arguments)
     row: dict[str, Any] = {"tool_call_id": call.id, "function_name": call.name, "arguments": arguments}
     if lines != call.arguments:
         row["extra"] = {EXTRA: {"arguments": call.arguments}}
     return row
 
 
-def _parsed(arguments: str) -> tuple[dict[str, Any], str]:
+def _parse_arguments(arguments: str) -> tuple[dict[str, Any], str]:
     """The arguments if they are a JSON object that can be written, else an empty one; and their text."""
     try:
         value = parse_exactly(arguments.encode("utf-8", "surrogatepass"))

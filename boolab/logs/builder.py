@@ -18,18 +18,18 @@ from boolab.core.messages import Input, Message, Role, Text
 from boolab.core.run import MIXED, Run, Score
 from boolab.core.types import REDACTED, Event, Stop, StopReason, ToolCall, ToolResult
 from boolab.io.json_input import Damage, items, mapping, text
-from boolab.logs.checks import Figure, Totals, implausible
-from boolab.logs.fields import named, one_line
+from boolab.logs.checks import Figure, Totals, find_implausible
+from boolab.logs.fields import name_or_none, one_line
 from boolab.logs.step_builder import (
     OpenCalls,
     RejectedResult,
     StepBuilder,
     arguments_text,
-    distinct,
+    distinct_steps,
     elapsed_ms,
     goes_back,
+    is_unreadable,
     openai_arguments,
-    unreadable,
 )
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -106,7 +106,7 @@ class RunBuilder:
     def note_origin(self, **facts: object) -> None:
         """Note `git_commit`, `git_branch`, `cwd` or `entrypoint`, as they were when the run began: the first counts."""
         for name, fact in facts.items():
-            if name not in self._origin and (word := named(fact)) is not None:
+            if name not in self._origin and (word := name_or_none(fact)) is not None:
                 self._origin[name] = word
 
     def add_message(self, role: Role, content: str, *, opens_turn: bool, time: int | None = None) -> None:
@@ -263,7 +263,7 @@ class RunBuilder:
     ) -> None:
         """Set the result of the call at a position of a step."""
         call = step.calls[position]
-        result = ToolResult(call.id, content, is_error, unreadable(call.arguments), duration_ms)
+        result = ToolResult(call.id, content, is_error, is_unreadable(call.arguments), duration_ms)
         step.set_result(self.source, position, result, rejected=rejected)
         if time is not None:
             step.extend_to(time)
@@ -364,7 +364,7 @@ class RunBuilder:
             stated = [step.stated for step in self.steps]
             if not self.totals.is_empty or any(stated):
                 self._inconsistency_log.inconsistencies += self.totals.check(run_id, steps, stated)
-            self._inconsistency_log.inconsistencies += implausible(run_id, self.source, steps)
+            self._inconsistency_log.inconsistencies += find_implausible(run_id, self.source, steps)
         return Run(
             run_id=run_id,
             agent=agent,
@@ -380,7 +380,7 @@ class RunBuilder:
             started_at=None if origin is None else _EPOCH + timedelta(milliseconds=origin),
             limits={name: limit for name, limit in (limits or {}).items() if limit is not None},
             duration_ms=elapsed_ms(origin, self.last_time) if duration_ms is None else duration_ms,
-            events=(*_branched(run_id, branched_from), *self._build_events()),
+            events=(*_branch_events(run_id, branched_from), *self._build_events()),
             success=success,
             scores=scores,
             error=error,
@@ -392,7 +392,7 @@ class RunBuilder:
 
     def _drop_copies(self) -> None:
         """Remove the responses that the log holds again, and the messages before them, and number the rest anew."""
-        originals = distinct(self.steps)
+        originals = distinct_steps(self.steps)
         if len(originals) == len(self.steps):
             return
         remaining = set(map(id, originals))
@@ -446,7 +446,7 @@ class RunBuilder:
         self._latest = self._latest if time is None else time
 
 
-def _branched(run_id: str, origin: str) -> Iterator[Event]:
+def _branch_events(run_id: str, origin: str) -> Iterator[Event]:
     """The event that a run began with the history of another one; only that one's log shows of how many steps."""
     if origin and origin != run_id:
         yield Event(None, "branch", {"run_id": origin, "step": None, "kept": 0, "after_step": 0})

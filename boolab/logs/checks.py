@@ -84,7 +84,7 @@ class Totals:
             self.compare(*key, sum(figure for figure, _ in pairs), sum(part for _, part in pairs))
         inconsistencies = []
         for entry in self._stated.values():
-            lower, exact = (entry.read, True) if entry.read is not None else _counted(entry.name, steps)
+            lower, exact = (entry.read, True) if entry.read is not None else _count_figure(entry.name, steps)
             slack = max(_COST_MICRO, _COST_SHARE * entry.most) if entry.name == "cost" else 0
             if lower > entry.most + slack or (exact and lower < entry.least - slack):
                 stated = entry.most if lower > entry.most else entry.least
@@ -93,7 +93,7 @@ class Totals:
         return inconsistencies
 
 
-def implausible(run_id: str, source: str, steps: Sequence[Step]) -> list[Inconsistency]:
+def find_implausible(run_id: str, source: str, steps: Sequence[Step]) -> list[Inconsistency]:
     """What no correct reading of a log gives: calls without a name, the same usage again and again, calls in texts."""
     inconsistencies = []
     names = [call.name for call in chain.from_iterable([step.response.tool_calls for step in steps])]
@@ -136,7 +136,7 @@ def check_file(runs: Iterable[Run], damage: Damage) -> list[Inconsistency]:
     return inconsistencies
 
 
-def newer(versions: Iterable[str], tested: str) -> str:
+def newer_version(versions: Iterable[str], tested: str) -> str:
     """The newest of the versions of a log, if it is newer than the one that its reader was tested with; else "".
 
     It is compared by as many numbers as the tested one has: a harness with a release each day names two.
@@ -152,7 +152,7 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(map(int, match[0].split("."))) if match else ()
 
 
-def _counted(name: str, steps: Sequence[Step]) -> tuple[int, bool]:
+def _count_figure(name: str, steps: Sequence[Step]) -> tuple[int, bool]:
     """A figure of the steps, and whether it is exact: else some steps do not have it, and it is at least that."""
     if name == "responses":
         return len(steps), True

@@ -15,7 +15,7 @@ from boolab.frames.labels import flag_of
 from boolab.io.checks import repr_of
 from boolab.io.json_input import JSON, Damage, Warn, json_text
 from boolab.logs.checks import check_file
-from boolab.logs.fields import unique
+from boolab.logs.fields import make_unique
 from boolab.logs.from_table import plain_json
 from boolab.logs.readers._chat import dialect_of, follow_chats
 
@@ -46,7 +46,7 @@ def read_conversations(values: Sequence[object], warn: Warn, name: str | None = 
             continue
         if not new:
             warn(f"{damage.path}: it has no message of a user or an assistant; skipped")
-        runs += [replace(run, run_id=unique(run.run_id, id_counts), path=None) for run in new]
+        runs += [replace(run, run_id=make_unique(run.run_id, id_counts), path=None) for run in new]
     if faults and not runs:
         raise faults[0]
     for fault in faults:
@@ -59,29 +59,31 @@ def _conversations(values: Sequence[object]) -> list[JSON]:
     chats = []
     for number, value in enumerate(values, 1):
         if isinstance(value, Run):
-            raise SettingError(f"item {number:,} of the list is a run, and needs no reading; {_expected()}")
+            raise SettingError(f"item {number:,} of the list is a run, and needs no reading; {_expected_text()}")
         try:
             data = plain_json(value)
         except ValueError as error:
-            raise SettingError(f"item {number:,} of the list cannot be read as JSON ({error}); {_expected()}") from None
+            raise SettingError(
+                f"item {number:,} of the list cannot be read as JSON ({error}); {_expected_text()}"
+            ) from None
         if not isinstance(data, dict | list):
-            raise SettingError(f"item {number:,} of the list is {repr_of(value)}; {_expected()}")
+            raise SettingError(f"item {number:,} of the list is {repr_of(value)}; {_expected_text()}")
         chats.append(data)
     return [chats] if chats and all(isinstance(data, dict) and "messages" not in data for data in chats) else chats
 
 
-def _expected() -> str:
+def _expected_text() -> str:
     return f"expected {CONVERSATION_FORMS}"
 
 
 def _read(value: JSON, damage: Damage, warn: Warn, name: str | None) -> list[Run]:
     messages = value.get("messages") if isinstance(value, dict) else value
     if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
-        raise SettingError(f"{damage.path} is {repr_of(value)}; {_expected()}")
+        raise SettingError(f"{damage.path} is {repr_of(value)}; {_expected_text()}")
     form = name or _FORMATS.get(dialect_of([value]) or "")
     if form is None and messages:
         keys = ", ".join(map(str, messages[0])) or "none"
-        msg = f"its messages are in no known form (the first has the keys {keys}); {_expected()}"
+        msg = f"its messages are in no known form (the first has the keys {keys}); {_expected_text()}"
         raise RunFormatError(msg, path=damage.path)
     record = value if isinstance(value, dict) else {"messages": value}
     flags = {key: flag_of(record[key], f"of {damage.path} ({key})") for key in _FLAGS if key in record}

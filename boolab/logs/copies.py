@@ -23,7 +23,7 @@ from typing import Any, Final, NamedTuple
 
 from boolab.core.run import Run
 from boolab.core.text import count
-from boolab.logs.copy_parts import completed, without_history
+from boolab.logs.copy_parts import complete_run, remove_history
 from boolab.logs.identity import RunDigests, digests_of, first_keys, is_unique, shared_steps
 
 SESSIONS: Final = frozenset({"claude_code", "cline", "codex", "gemini", "opencode", "pi"})
@@ -125,7 +125,7 @@ class _Known:
             step,
         )
 
-    def original(self) -> _Known:
+    def find_original(self) -> _Known:
         """The run that counts: itself, or what it is a copy of."""
         entry = self
         while entry.same_as is not None:
@@ -145,7 +145,7 @@ def _leave_out_subagents_of_conversions(entries: Sequence[_Known]) -> None:
     for entry in entries:
         parent = copies.get((entry.path, entry.parent or ""))
         if parent is not None and entry.kind is _Kind.CONVERSION and entry.same_as is None:
-            entry.same_as = subagents.get(parent.original().run_id)
+            entry.same_as = subagents.get(parent.find_original().run_id)
 
 
 class _Alike:
@@ -182,7 +182,7 @@ class Copies:
 
     def settle(self, log_runs: Sequence[FileRun], *, last: bool = False) -> tuple[list[list[Run]], list[Note]]:
         """The runs that count, for each that was found one or none; and what there is to report about the files."""
-        entries = [self._known(entry, last=last) for entry in log_runs]
+        entries = [self._make_known(entry, last=last) for entry in log_runs]
         keys = [key for entry in entries for key in set(entry.keys)]
         notes: list[Note] = []
         if len(set(keys)) < len(keys) or not self._by_key.keys().isdisjoint(keys):
@@ -217,7 +217,7 @@ class Copies:
                 _ = entry.digests
             entry.run = None
 
-    def _known(self, log_run: FileRun, *, last: bool) -> _Known:
+    def _make_known(self, log_run: FileRun, *, last: bool) -> _Known:
         run = log_run.run
         kind = _Kind.CONVERSION if run.source == "atif" else _Kind.NATIVE
         if log_run.written:
@@ -267,7 +267,7 @@ class Copies:
             if step == 0 and self._is_copy(entry, other):
                 self._leave_out(entry, other)
                 return
-            steps = self._shared(entry, other, step)
+            steps = self._count_shared(entry, other, step)
             if 0 < steps == entry.digests.n_steps:
                 self._leave_out(entry, other)
                 return
@@ -318,9 +318,9 @@ class Copies:
     def _may_be_copy(self, entry: _Known, other: _Known) -> bool:
         return entry.agrees_with(other) and not entry.conflicts_with(other)
 
-    def _shared(self, entry: _Known, other: _Known, step: int) -> int:
+    def _count_shared(self, entry: _Known, other: _Known, step: int) -> int:
         """How many of a run's first steps are another one's, from a place on; 0 if nothing shows it."""
-        related = self._related(entry, other)
+        related = self._are_related(entry, other)
         grows = entry.log_id == other.log_id != ""
         shared = shared_steps(other.digests, step, entry.digests, related=related, grows=grows)
         if not shared.known or shared.certain or related:
@@ -334,7 +334,7 @@ class Copies:
         # without unique ids, two equal sessions are two; one that is longer began with a copy
         return 0 if shared.steps == entry.digests.n_steps == other.digests.n_steps else shared.steps
 
-    def _related(self, entry: _Known, other: _Known) -> bool:
+    def _are_related(self, entry: _Known, other: _Known) -> bool:
         if entry.lineage and entry.lineage in (other.log_id, other.run_id):
             return True
         if other.lineage and other.lineage in (entry.log_id, entry.run_id):
@@ -346,7 +346,7 @@ class Copies:
         self._kin.setdefault(entry.run_id, set()).add(other.run_id)
         if entry.run is not None and other.run is not None:
             _ = other.digests  # before it has what the copy adds
-            other.run = completed(other.run, entry.run, steps=entry.kind < _Kind.OWN)
+            other.run = complete_run(other.run, entry.run, steps=entry.kind < _Kind.OWN)
 
     def _continue(self, entry: _Known, steps: int, other: _Known, step: int) -> None:
         """Note that a run begins with the steps of another one; of the same run that is an earlier state."""
@@ -412,7 +412,7 @@ def _differs(entry: _Known, other: _Known) -> Note:
 
 
 def _copy_notes(entries: Sequence[_Known]) -> list[Note]:
-    copies = Counter((entry.path, entry.original().path) for entry in entries if entry.same_as is not None)
+    copies = Counter((entry.path, entry.find_original().path) for entry in entries if entry.same_as is not None)
     notes = []
     for (path, home), number in copies.items():
         location = "this file" if home == path else home
@@ -433,4 +433,4 @@ def _own_run(entry: _Known) -> Run:
     if entry.branch is None:
         return run
     origin, step = entry.branch
-    return without_history(run, entry.shared, origin.original().run_id, step)
+    return remove_history(run, entry.shared, origin.find_original().run_id, step)

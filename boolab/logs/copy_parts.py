@@ -11,7 +11,7 @@ from boolab.core.run import Run
 from boolab.core.types import UNKNOWN_USAGE, Event, Response, Step, Usage
 
 
-def without_history(run: Run, shared: int, origin: str, step: int) -> Run:
+def remove_history(run: Run, shared: int, origin: str, step: int) -> Run:
     """A run with only its own steps: those that it shares with another one are in its prompt."""
     prompt = list(run.prompt)
     waiting = list(reversed(run.inputs))
@@ -63,7 +63,7 @@ _FILLED: Final = (
 """The fields of a run that a copy adds where they are not known."""
 
 
-def completed(run: Run, copy: Run, *, steps: bool) -> Run:
+def complete_run(run: Run, copy: Run, *, steps: bool) -> Run:
     """A run with what only its copy has; with `steps` also what only the copy's steps have."""
     new = {name: getattr(copy, name) for name in _FILLED if getattr(run, name) in (None, "", (), {})}
     new = {name: value for name, value in new.items() if value not in (None, "", (), {})}

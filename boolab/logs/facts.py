@@ -40,7 +40,7 @@ def facts_of(runs: Runs) -> Iterator[Run]:
     """
     numbering = _Numbering()
     for run in iterate_runs(runs):
-        yield rebuild(run, lambda node: _Facts(numbering).of_run(replace(node, subagents=())))
+        yield rebuild(run, lambda node: _Facts(numbering).strip_run(replace(node, subagents=())))
 
 
 class _Numbering:
@@ -58,7 +58,7 @@ class _Numbering:
             number = self._numbers[key] = self._last[kind] = self._last.get(kind, 0) + 1
         return number
 
-    def first(self, kind: str, text: str, number: int) -> int:
+    def first_number(self, kind: str, text: str, number: int) -> int:
         """The number that came first with this text of another kind."""
         key = (kind, blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest())
         return self._numbers.setdefault(key, number)
@@ -89,16 +89,16 @@ class _Facts:
             "time": lambda time: time,
         }
 
-    def of_run(self, run: Run) -> Run:
+    def strip_run(self, run: Run) -> Run:
         self._task, self._prints = self._task_of(run), prints_of(run)
         return Run(**self._fields(run))
 
     def _fields(self, record: object) -> dict[str, Any]:
         """The fields of a record's facts that are not left out, by the rules of its type."""
         kind: Any = type(record)
-        return {name: self._by_rule(rule, getattr(record, name)) for name, rule in _rules_of(kind)}
+        return {name: self._apply_rule(rule, getattr(record, name)) for name, rule in _rules_of(kind)}
 
-    def _by_rule(self, rule: str, value: Any) -> Any:  # noqa: ANN401 - a value of the same kind
+    def _apply_rule(self, rule: str, value: Any) -> Any:  # noqa: ANN401 - a value of the same kind
         if value is None:
             return None
         method = self._methods.get(rule)
@@ -106,7 +106,7 @@ class _Facts:
             return method(value)
         if isinstance(value, str):
             return value if not value or stays(rule, value) else self._placeholder(value)
-        return tuple(self._by_rule(rule, item) for item in value) if isinstance(value, tuple) else self._value(value)
+        return tuple(self._apply_rule(rule, item) for item in value) if isinstance(value, tuple) else self._value(value)
 
     def _record(self, value: Any) -> Any:  # noqa: ANN401 - a record of the same type
         kind = type(value)
@@ -123,7 +123,7 @@ class _Facts:
         kind = self._placeholder(event.kind) if rules is None else event.kind
         rules = {**EVENT_FIELDS, **(rules or {})}
         payload = {
-            name: self._by_rule(rules[name], value)
+            name: self._apply_rule(rules[name], value)
             for name, value in event.payload.items()
             if rules.get(name, "left out") != "left out"
         }
@@ -174,15 +174,15 @@ class _Facts:
         if arguments == REDACTED:
             return REDACTED
         number = self._numbering.number("arguments", arguments)
-        ordered = self._numbering.first("ordered", normalise_arguments(arguments, sort=False), number)
-        canonical = self._numbering.first("canonical", normalise_arguments(arguments, sort=True), number)
+        ordered = self._numbering.first_number("ordered", normalise_arguments(arguments, sort=False), number)
+        canonical = self._numbering.first_number("canonical", normalise_arguments(arguments, sort=True), number)
         return str(RedactedArguments(canonical, ordered, number, chars_of(arguments)))
 
     def _content(self, content: str) -> str:
         if not content:
             return ""
         number = self._numbering.number("result", content)
-        begins = self._numbering.first("beginning", beginning_of(content), number)
+        begins = self._numbering.first_number("beginning", beginning_of(content), number)
         return redacted_result(number, begins, chars_of(content), timed_out=TIMED_OUT in content)
 
     def _grade(self, value: object) -> object:
@@ -191,11 +191,11 @@ class _Facts:
     def _limits(self, limits: object) -> object:
         if not isinstance(limits, Mapping):
             return self._value(limits)
-        return {self._by_rule("tool", name): self._value(limit) for name, limit in limits.items()}
+        return {self._apply_rule("tool", name): self._value(limit) for name, limit in limits.items()}
 
     def _settings(self, settings: Mapping[str, Any]) -> dict[str, Any]:
         return {
-            self._by_rule("tool", name): self._by_rule(SETTINGS.get(name, "number"), value)
+            self._apply_rule("tool", name): self._apply_rule(SETTINGS.get(name, "number"), value)
             for name, value in settings.items()
         }
 

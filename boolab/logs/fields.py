@@ -42,7 +42,7 @@ class Head:
         self.path = path
         self._results: dict[Callable[[Head], Any], Any] = {}
 
-    def once(self, function: Callable[[Head], _Result]) -> _Result:
+    def compute_once(self, function: Callable[[Head], _Result]) -> _Result:
         """The result of a function of this head that several readers call, computed once."""
         if function not in self._results:
             self._results[function] = function(self)
@@ -113,17 +113,17 @@ def read_once(read: Callable[[_Path], _Content]) -> Callable[[_Path], _Content |
     """The function, called once for each version of a file; None if there is no file."""
 
     @lru_cache(maxsize=4)
-    def of_version(path: _Path, _changed: int, _size: int) -> _Content:
+    def read_version(path: _Path, _changed: int, _size: int) -> _Content:
         return read(path)
 
-    def of_file(path: _Path) -> _Content | None:
+    def read_current(path: _Path) -> _Content | None:
         try:
             stat = os.stat(path)  # noqa: PTH116 - it may be a text
         except (OSError, ValueError):
             return None
-        return None if describe_non_file(stat) else of_version(path, stat.st_mtime_ns, stat.st_size)
+        return None if describe_non_file(stat) else read_version(path, stat.st_mtime_ns, stat.st_size)
 
-    return of_file
+    return read_current
 
 
 @read_once
@@ -154,7 +154,7 @@ def content_text(content: object) -> str:
     return "" if content is None else json_text(content)
 
 
-def named(value: object) -> str | None:
+def name_or_none(value: object) -> str | None:
     """A version, a branch or the like, one short line; None where there is none, or a word for an unknown one."""
     return _word(value) if isinstance(value, str) and len(value) <= MAX_NAMED_CHARS else None
 
@@ -171,7 +171,7 @@ def effort_of(*values: object) -> str | None:
         effort = value.get("effort") if isinstance(value, dict) else value
         if effort is None:
             continue
-        word = str(number) if (number := whole(effort)) is not None else named(effort)
+        word = str(number) if (number := whole(effort)) is not None else name_or_none(effort)
         if word is not None:
             return word
     return None
@@ -187,7 +187,7 @@ def stem_of(path: Path) -> str:
     return Path(unpacked_name(path.name)).stem
 
 
-def unique(run_id: str, counts: Counter[str]) -> str:
+def make_unique(run_id: str, counts: Counter[str]) -> str:
     """The id, with a number after it if it was seen before."""
     counts[run_id] += 1
     return run_id if counts[run_id] == 1 else f"{run_id}#{counts[run_id]}"

@@ -25,7 +25,7 @@ from boolab.io.files import open_file, user_path
 from boolab.io.json_input import JSON, json_text, micro, parse
 from boolab.logs.builder import RunBuilder
 from boolab.logs.fields import epoch_ms
-from boolab.logs.step_builder import StepBuilder, unreadable
+from boolab.logs.step_builder import StepBuilder, is_unreadable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -241,21 +241,25 @@ class _TableRun:
             builder.add_message("user", task, opens_turn=True)
         turn: int | None = None
         for rows in self._steps():
-            number: int | None = self._one(rows, "turn", lambda _, row, name: self._whole_number(row, name), "a step")
+            number: int | None = self._common_value(
+                rows, "turn", lambda _, row, name: self._whole_number(row, name), "a step"
+            )
             if number is not None and turn is not None and number != turn:
                 if number < turn:
-                    raise self._refused(rows[0], "turn", f"{turn} or more, as the step before it has {turn}")
+                    raise self._cell_error(rows[0], "turn", f"{turn} or more, as the step before it has {turn}")
                 builder.open_turn()
             turn = turn if number is None else number
             self._add_step(builder, rows)
-        success = self._one(self.rows, "success", self._flag, "a run")
-        censored = self._one(self.rows, "censored", self._flag, "a run")
+        success = self._common_value(self.rows, "success", self._flag, "a run")
+        censored = self._common_value(self.rows, "censored", self._flag, "a run")
         if censored is None and success is not None:
             censored = False
         reason = builder.stop_reason() if censored is None else "aborted" if censored else "finished"
         run = builder.build(self.run_id, builder.stop(reason), task=task, agent=agent, success=success)
         values = {
-            name: self._one(self.rows, f"setting {name}", lambda _, row, column: self._json(row, column), "a run")
+            name: self._common_value(
+                self.rows, f"setting {name}", lambda _, row, column: self._json(row, column), "a run"
+            )
             for name in self.settings
         }
         relative = run.started_at is not None and run.started_at < _FIRST_TIME
@@ -283,12 +287,12 @@ class _TableRun:
     def _whole_number(self, row: Row, name: str) -> int:
         number = self._number(row[name], row, name)
         if number is None or not number.is_integer():
-            raise self._refused(row, name, "a whole number from 0 on")
+            raise self._cell_error(row, name, "a whole number from 0 on")
         return int(number)
 
     def _add_step(self, builder: RunBuilder, rows: Sequence[Row]) -> None:
         def amount(name: str) -> float | None:
-            value: float | None = self._one(rows, name, self._number, "a step")
+            value: float | None = self._common_value(rows, name, self._number, "a step")
             return value
 
         end = max((time for row in rows if (time := self._time(row)) is not None), default=None)
@@ -306,7 +310,7 @@ class _TableRun:
 
     def _usage(self, amount: Callable[[str], float | None], rows: Sequence[Row]) -> Usage:
         input_tokens, output_tokens, total = (
-            self._whole(amount(name)) for name in ("input_tokens", "output_tokens", "tokens")
+            self._round_number(amount(name)) for name in ("input_tokens", "output_tokens", "tokens")
         )
         if total is not None:
             if input_tokens is None:
@@ -318,7 +322,7 @@ class _TableRun:
         return Usage(input_tokens, output_tokens, cost=micro(amount("cost")))
 
     @staticmethod
-    def _whole(number: float | None) -> int | None:
+    def _round_number(number: float | None) -> int | None:
         return None if number is None else round(number)
 
     def _add_call(self, builder: RunBuilder, step: StepBuilder, row: Row) -> None:
@@ -341,7 +345,7 @@ class _TableRun:
         if is_missing(value):
             return REDACTED
         if isinstance(value, str):
-            return value if value == REDACTED or not unreadable(value) else json_text({"arguments": value})
+            return value if value == REDACTED or not is_unreadable(value) else json_text({"arguments": value})
         data = self._json(row, "arguments")
         return json_text(data if isinstance(data, dict) else {"arguments": data})
 
@@ -349,12 +353,15 @@ class _TableRun:
         try:
             return plain_json(row[name])
         except ValueError:
-            raise self._refused(row, name, "a text or a value of JSON") from None
+            raise self._cell_error(row, name, "a text or a value of JSON") from None
 
     def _text_of(self, rows: Sequence[Row], name: str) -> str:
-        return self._one(rows, name, lambda value, *_: str(value), "a run" if rows is self.rows else "a step") or ""
+        return (
+            self._common_value(rows, name, lambda value, *_: str(value), "a run" if rows is self.rows else "a step")
+            or ""
+        )
 
-    def _one(self, rows: Sequence[Row], name: str, read: Callable[[Cell, Row, str], Any], owner: str) -> Any:  # noqa: ANN401
+    def _common_value(self, rows: Sequence[Row], name: str, read: Callable[[Cell, Row, str], Any], owner: str) -> Any:  # noqa: ANN401
         """The value that all rows have which have one; None if none has."""
         value, first = None, None
         for row in rows if rows and name in rows[0] else ():
@@ -373,7 +380,7 @@ class _TableRun:
         try:
             return flag_of(value, "")
         except SettingError:
-            raise self._refused(row, name, "True, False, 1, 0, yes, no, pass, fail, or no value") from None
+            raise self._cell_error(row, name, "True, False, 1, 0, yes, no, pass, fail, or no value") from None
 
     def _number(self, value: Cell, row: Row, name: str) -> float | None:
         if is_missing(value) or value == "":
@@ -383,7 +390,7 @@ class _TableRun:
         except (TypeError, ValueError, OverflowError):
             number = math.nan
         if not 0 <= number < 2**53:
-            raise self._refused(row, name, "a number from 0 on, or no value")
+            raise self._cell_error(row, name, "a number from 0 on, or no value")
         return number
 
     def _time(self, row: Row) -> int | None:
@@ -399,10 +406,10 @@ class _TableRun:
         try:
             number = self._number(value, row, "time") or 0.0
         except SettingError:
-            raise self._refused(row, "time", "a time, ISO 8601 text, or seconds") from None
+            raise self._cell_error(row, "time", "a time, ISO 8601 text, or seconds") from None
         return round(number if number > _MAX_SECONDS else 1000 * number)
 
-    def _refused(self, row: Row, name: str, expected: str) -> SettingError:
+    def _cell_error(self, row: Row, name: str, expected: str) -> SettingError:
         column = self.columns.get(name, name.removeprefix("setting "))
         value = repr_of(row[name])
         return SettingError(

@@ -20,7 +20,7 @@ from boolab.errors import ReadWarning, RunFormatError, SettingError
 from boolab.io.checks import check_count, repr_of
 from boolab.io.json_input import Damage, Inconsistency, Warn
 from boolab.logs.atif_format import is_own
-from boolab.logs.checks import check_file, newer
+from boolab.logs.checks import check_file, newer_version
 from boolab.logs.conversations import read_conversations
 from boolab.logs.copies import Copies, FileRun
 from boolab.logs.fields import Head
@@ -36,10 +36,10 @@ from boolab.logs.log_files import (
     find_files,
     head_of,
     reader_of,
-    unrecognised,
+    unrecognised_error,
 )
 from boolab.logs.outcomes.harbor import with_outcome
-from boolab.logs.related_files import grouped, head_keys
+from boolab.logs.related_files import group_keys, head_keys
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -153,7 +153,7 @@ def load_runs(
     paths = cast("list[str | Path]", values)
     reading = read_logs(paths, format=format, prices=prices)
     if not reading.runs and not any(row.warnings for row in reading.files):
-        _warn(why_no_log(paths, rows=reading.files))
+        _warn(no_log_message(paths, rows=reading.files))
     return list(reading.runs)
 
 
@@ -209,7 +209,7 @@ def read_logs(
     return Reading(tuple(run for _, _, new in read for run in new), tuple(row for _, row, _ in read))
 
 
-def each_log(
+def iterate_logs(
     paths: Paths,
     *,
     format: str | Reader | None = None,
@@ -292,7 +292,7 @@ def _next_logs(looks: Iterator[_Looked], limit: int | None) -> list[_Looked]:
 def _groups(looked: Sequence[_Looked]) -> Iterator[list[_Looked]]:
     """The files in groups that may hold the same runs; last those that boolab wrote, the latest first."""
     logs = [look for look in looked if not look.written]
-    for group in grouped([look.keys for look in logs]) if logs[1:] else [[0]] * len(logs):
+    for group in group_keys([look.keys for look in logs]) if logs[1:] else [[0]] * len(logs):
         yield [logs[index] for index in group]
     own_files = [look for look in looked if look.written]
     yield from ([look] for look in sorted(own_files, key=lambda look: (-look.file.stat.st_mtime_ns, look.place)))
@@ -341,7 +341,7 @@ def read_file(reader: Reader, path: Path, warn: Warn, damage: Damage | None = No
     return runs
 
 
-def why_no_log(paths: Paths, since: datetime | None = None, rows: Iterable[FileRow] = ()) -> str:
+def no_log_message(paths: Paths, since: datetime | None = None, rows: Iterable[FileRow] = ()) -> str:
     """The error where paths lead to no log; `rows` are the files that were skipped."""
     recent = "" if since is None else " (is --since too recent?)"
     reasons = Counter(row.skipped for row in rows if row.skipped is not None).most_common(MAX_SIMILAR)
@@ -366,7 +366,7 @@ class _Looked(NamedTuple):
     written: bool
     seconds: float
 
-    def found(self) -> Reader:
+    def require_reader(self) -> Reader:
         """The reader; an error if there is none."""
         if self.reader is None:
             raise self.error or RunFormatError(UNKNOWN, path=self.file.path)
@@ -378,7 +378,7 @@ def _look(index: int, file: LogCandidate, chosen_reader: Reader | None, *, singl
     if file.unread:
         # What a folder holds that is not searched may be logs, so it is a warning; a file that is no log is a row.
         is_folder = file.path.is_dir()
-        error = RunFormatError(file.unread, path=file.path) if is_folder else unrecognised(file.unread, file.path)
+        error = RunFormatError(file.unread, path=file.path) if is_folder else unrecognised_error(file.unread, file.path)
         return _Looked(index, file, None, error, (), written=False, seconds=0.0)
     start = time.perf_counter()
     head: Head | None = None
@@ -416,12 +416,12 @@ def _take(looked: _Looked, newer_formats: set[str], *, strict: bool) -> tuple[Fi
     runs: list[Run] = []
     name = skipped = None
     try:
-        reader = looked.found()
+        reader = looked.require_reader()
         name = reader.NAME
         with pause_collection():
             runs = read_file(reader, path, lambda message: notes.append(_warn(message)), damage)
         tested = getattr(reader, "TESTED", "")
-        version = newer(damage.versions, tested) if name not in newer_formats else ""
+        version = newer_version(damage.versions, tested) if name not in newer_formats else ""
         if version:
             newer_formats.add(name)
             damage.inconsistencies.append(Inconsistency("", _NEWER.format(version, name, tested)))

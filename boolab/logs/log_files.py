@@ -221,11 +221,11 @@ def _real_paths() -> Callable[[Path], str]:
     """What follows the links of paths, those of their folders once for each folder."""
     real_folder = cache(os.path.realpath)
 
-    def real(path: Path) -> str:
+    def resolve(path: Path) -> str:
         folder, name = os.path.split(path)
         return os.path.realpath(path) if path.is_symlink() else os.path.join(real_folder(folder), name)  # noqa: PTH118
 
-    return real
+    return resolve
 
 
 def _matches(item: str | Path, reader: Reader | None, *, near: bool) -> Iterator[tuple[Path, bool, bool, str]]:
@@ -307,7 +307,7 @@ def reader_of(file: LogCandidate, chosen_reader: Reader | None) -> tuple[Head, R
         fitting = recognise(head, chosen_reader)
     if not head.data:
         msg = "the file is empty"
-        raise unrecognised(msg, file.path)
+        raise unrecognised_error(msg, file.path)
     if len(fitting) == 1:
         return head, fitting[0]
     choice = [*readers().values()] if chosen_reader is None else [chosen_reader]
@@ -319,16 +319,16 @@ def reader_of(file: LogCandidate, chosen_reader: Reader | None) -> tuple[Head, R
         names = " and ".join(reader.NAME for reader in fitting)
         raise RunFormatError(f"it looks like {names}; choose one with format=", path=file.path, line=1)
     if chosen_reader is None and is_companion(str(file.path), head):
-        raise unrecognised(_COMPANION, file.path, companion=True)
+        raise unrecognised_error(_COMPANION, file.path, companion=True)
     if chosen_reader is None and (reason := near_miss_by_name(str(file.path)) or near_miss_by_content(head)):
-        raise unrecognised(reason, file.path)
+        raise unrecognised_error(reason, file.path)
     if file.path.name.lower().endswith(TABLES):
-        raise unrecognised(_TABLE, file.path)
-    msg = f"not a log of a known format ({', '.join(reader.NAME for reader in choice)}){_similar(head, choice)}"
+        raise unrecognised_error(_TABLE, file.path)
+    msg = f"not a log of a known format ({', '.join(reader.NAME for reader in choice)}){_similar_formats(head, choice)}"
     raise Unrecognised(msg, path=file.path, line=1)
 
 
-def unrecognised(reason: str, path: Path, *, companion: bool = False) -> Unrecognised:
+def unrecognised_error(reason: str, path: Path, *, companion: bool = False) -> Unrecognised:
     """The error about a file that is skipped for this reason."""
     error = Unrecognised(reason, path=path, line=1)
     error.why, error.companion = reason, companion
@@ -368,7 +368,7 @@ def content_digest() -> Callable[[str], object]:
     return digest
 
 
-def _similar(head: Head, choice: Sequence[Reader]) -> str:
+def _similar_formats(head: Head, choice: Sequence[Reader]) -> str:
     """What the formats look like that name keys of the file's first object, those with most of them first."""
     keys = [f'"{key}"' for key in head.first]
     shared = {reader.NAME: sum(key in reader.LOOKED_FOR for key in keys) for reader in choice}

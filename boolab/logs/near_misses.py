@@ -181,18 +181,18 @@ def may_be_near_miss(name: str) -> bool:
 
 def near_miss_by_name(path: str) -> str:
     """Why a file whose name looks like that of a log is not read; empty if it does not look so."""
-    path, name = _lower(path)
+    path, name = _lower_path(path)
     for kind in TABLE:
         if any(_fits(path, name, pattern) for pattern in kind.names):
             return kind.why
     if match := _PACKED.search(name):
-        return "" if is_packed(name) else _why_packed(match[0].rpartition(".")[2])
+        return "" if is_packed(name) else _packed_reason(match[0].rpartition(".")[2])
     if _BACKUP.search(name):
         return "a backup or a part of a log by its name, which is not read: rename it to read it"
     return ""
 
 
-def _why_packed(suffix: str) -> str:
+def _packed_reason(suffix: str) -> str:
     if suffix in ("zst", "zstd"):
         return (
             "packed with Zstandard, which is unpacked only where the name ends in .jsonl.zst: zstd -d makes it readable"
@@ -208,7 +208,7 @@ def near_miss_by_content(head: Head) -> str:
 
 def is_companion(path: str, head: Head | None = None) -> bool:
     """Whether a file is one that a harness or boolab writes beside logs, by its name, or by its content if given."""
-    path, name = _lower(path)
+    path, name = _lower_path(path)
     return (head is not None and _is_companion(head.first)) or any(_fits(path, name, glob) for glob in _COMPANIONS)
 
 
@@ -226,7 +226,7 @@ def _is_companion(document: Mapping[str, Any]) -> bool:
     return harbor or swe_bench or instance or {"session_id", "messages_path"} <= keys or "boolab_labels" in keys
 
 
-def _lower(path: str) -> tuple[str, str]:
+def _lower_path(path: str) -> tuple[str, str]:
     """A path with slashes and the name in it, in lower case."""
     path = PurePath(path).as_posix().lower()
     return path, path.rpartition("/")[2]

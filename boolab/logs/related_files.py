@@ -51,7 +51,7 @@ def _collect(value: Any, depth: int, quota: dict[str, int], keys: set[int]) -> b
     return True
 
 
-def grouped(keys: Sequence[Iterable[Any]]) -> list[list[int]]:
+def group_keys(keys: Sequence[Iterable[Any]]) -> list[list[int]]:
     """The places of sets of keys, in groups of those that share keys, in the order of the first ones."""
     above = list(range(len(keys)))
 

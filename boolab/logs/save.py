@@ -156,7 +156,7 @@ def _write_table(runs: Iterable[Run], file: BinaryIO) -> None:
     settings = recorded_settings(() if isinstance(runs, Iterator) else iterate_with_subagents(runs))
     schema = _schema(pa, settings)
     with parquet.ParquetWriter(file, schema, compression="zstd") as writer:
-        for group in _groups(_each_once(iterate_with_subagents(runs))):
+        for group in _groups(_unique_runs(iterate_with_subagents(runs))):
             writer.write_table(pa.Table.from_pandas(_table(group, settings), schema=schema, preserve_index=False))
 
 
@@ -187,7 +187,7 @@ def _table(group: Sequence[tuple[Run, Records]], settings: Sequence[Column]) -> 
     return frame
 
 
-def _each_once(runs: Iterable[Run]) -> Iterator[Run]:
+def _unique_runs(runs: Iterable[Run]) -> Iterator[Run]:
     run_ids = set()
     for run in runs:
         if run.run_id in run_ids:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from boolab.core.run import Run
 from boolab.core.types import Step
-from boolab.logs.copy_parts import completed
+from boolab.logs.copy_parts import complete_run
 from boolab.logs.identity import is_unique
 
 
@@ -31,7 +31,7 @@ def last_states(runs: Sequence[Run]) -> list[Run]:
                 longest.append(index)
             else:
                 last_run = states[later]
-                states[later] = None if last_run is None else completed(last_run, run, steps=True)
+                states[later] = None if last_run is None else complete_run(last_run, run, steps=True)
                 states[index] = None
     return [run for run in states if run is not None]
 

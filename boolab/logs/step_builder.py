@@ -166,7 +166,7 @@ class StepBuilder:
             "\n".join(self.text),
             calls,
             self.finish_reason,
-            priced(self.usage) if self.usage.cost == 0 else self.usage,
+            drop_zero_cost(self.usage) if self.usage.cost == 0 else self.usage,
             "\n".join(self.reasoning),
             model="" if self.model == model else self.model,
             id=self.id,
@@ -186,12 +186,12 @@ class StepBuilder:
         )
 
 
-def priced(usage: Usage) -> Usage:
+def drop_zero_cost(usage: Usage) -> Usage:
     """The usage; its cost is unknown if it is 0 for tokens, which harnesses write where they know no price.
 
     Example:
-        >>> priced(Usage(9, 1, cost=0)).cost, priced(Usage(0, 0, cost=0)).cost, priced(Usage(9, 1, cost=5)).cost
-        (None, 0, 5)
+        >>> [drop_zero_cost(usage).cost for usage in (Usage(9, 1, cost=0), Usage(0, 0, cost=0), Usage(9, 1, cost=5))]
+        [None, 0, 5]
     """
     return usage._replace(cost=None) if usage.cost == 0 and usage[:2] != (0, 0) else usage
 
@@ -296,7 +296,7 @@ class OpenCalls:
         return result is not None and result.content == content
 
 
-def distinct(steps: Sequence[StepBuilder]) -> list[StepBuilder]:
+def distinct_steps(steps: Sequence[StepBuilder]) -> list[StepBuilder]:
     """The responses, each once: without those that a resumed session holds again.
 
     A copy without an id of its own has the time and the content of an earlier response. The log goes back in time with
@@ -337,7 +337,7 @@ def same_call(call: ToolCall, other: ToolCall) -> bool:
     return call.id == other.id or not (is_unique(call.id) and is_unique(other.id))
 
 
-def unreadable(arguments: str) -> bool:
+def is_unreadable(arguments: str) -> bool:
     """Whether a call's raw arguments are not a JSON object. Those that are not on record are not known to be none."""
     if arguments == REDACTED:
         return False
@@ -362,13 +362,13 @@ def arguments_text(arguments: object) -> str:
     raw = arguments if isinstance(arguments, str) else json_text({} if arguments is None else arguments)
     if not raw or raw.isspace():
         return REDACTED
-    return REDACTED if "redacted" in raw.lower() and withheld(json_object(raw) or raw) else raw
+    return REDACTED if "redacted" in raw.lower() and is_withheld(json_object(raw) or raw) else raw
 
 
-def withheld(arguments: object) -> bool:
+def is_withheld(arguments: object) -> bool:
     """Whether a log withholds all arguments of a call: they are `<redacted>`, `[REDACTED]` or the like."""
     if isinstance(arguments, dict):
-        return bool(arguments) and all(map(withheld, arguments.values()))
+        return bool(arguments) and all(map(is_withheld, arguments.values()))
     return isinstance(arguments, str) and _WITHHELD.fullmatch(arguments) is not None
 
 

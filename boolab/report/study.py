@@ -22,7 +22,7 @@ from boolab.frames.labels import label, labels_of
 from boolab.frames.tables import runs_df, tools_called
 from boolab.limits.call_identity import check_tools
 from boolab.limits.table import LIMITS, MEASURES
-from boolab.logs.load import Reading, path_names, read_logs, why_no_log
+from boolab.logs.load import Reading, no_log_message, path_names, read_logs
 from boolab.report.limit_rows import LimitRow, informative_rows
 from boolab.report.progress import parts_bar
 from boolab.report.question import Question, searched_grid, usual_grid
@@ -453,7 +453,7 @@ def _advice(runs: list[Run], question: Question) -> Recommendation:
 
 def _why_no_run(loaded_logs: Reading, logs: Sequence[str], since: datetime | None) -> str:
     if not loaded_logs.files:
-        return why_no_log(logs, since)
+        return no_log_message(logs, since)
     reason = next((f": {row.skipped}" for row in loaded_logs.files if row.skipped), "")
     return f"{path_names(logs)}: there is no run in {count(len(loaded_logs.files), 'file')}{reason}"
 

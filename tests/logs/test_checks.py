@@ -16,7 +16,7 @@ from boolab.core.types import Usage
 from boolab.errors import ReadWarning
 from boolab.io.json_input import Damage
 from boolab.logs.builder import RunBuilder
-from boolab.logs.checks import Totals, newer
+from boolab.logs.checks import Totals, newer_version
 from boolab.logs.load import FileRow, read_logs
 from boolab.logs.log_files import readers
 from tests.support.samples import FOLDER, OWN, own
@@ -381,6 +381,6 @@ def test_responses_without_a_time_of_their_own_are_no_copies(tmp_path: Path) -> 
 
 
 def test_newer_version_is_compared_by_tested_numbers() -> None:
-    assert newer(["0.99.0", "0.146.2"], "0.145") == "0.146.2"
-    assert not newer(["2.1.999", "dev"], "2.1")
-    assert newer(["ATIF-v1.8"], "ATIF-v1.7") == "ATIF-v1.8"
+    assert newer_version(["0.99.0", "0.146.2"], "0.145") == "0.146.2"
+    assert not newer_version(["2.1.999", "dev"], "2.1")
+    assert newer_version(["ATIF-v1.8"], "ATIF-v1.7") == "ATIF-v1.8"

@@ -6,7 +6,7 @@ from boolab.logs.fields import (
     Head,
     effort_of,
     full_reward,
-    named,
+    name_or_none,
     one_line,
     reward_of,
     scores_of,
@@ -30,10 +30,10 @@ def test_seconds_are_read_unless_missing_or_negative() -> None:
 
 
 def test_name_that_means_unknown_is_none() -> None:
-    assert named("2.1.11") == "2.1.11"
-    assert named("unknown") is None
-    assert named(" ") is None
-    assert named(3) is None
+    assert name_or_none("2.1.11") == "2.1.11"
+    assert name_or_none("unknown") is None
+    assert name_or_none(" ") is None
+    assert name_or_none(3) is None
 
 
 def test_effort_is_the_first_word_or_token_count() -> None:

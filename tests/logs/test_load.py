@@ -15,7 +15,7 @@ from boolab.errors import ReadWarning, RunFormatError, SettingError
 from boolab.io.json_input import whole_file
 from boolab.logs import load as load_module
 from boolab.logs.fields import Head, sidecar
-from boolab.logs.load import FileRow, load_runs, read_logs, why_no_log
+from boolab.logs.load import FileRow, load_runs, no_log_message, read_logs
 from boolab.logs.log_files import readers
 from boolab.logs.problems import problems_of
 from boolab.logs.save import save_runs
@@ -353,7 +353,7 @@ def test_glob_that_cannot_search_a_folder_says_so(tmp_path: Path, monkeypatch: p
 
 def test_no_log_error_counts_skipped_files() -> None:
     rows = [FileRow("logs/a.jsonl.zst", None, 0, 9, 0.0, "packed with Zstandard")]
-    assert why_no_log("logs/", rows=rows).endswith("are read; skipped: packed with Zstandard (1)")
+    assert no_log_message("logs/", rows=rows).endswith("are read; skipped: packed with Zstandard (1)")
 
 
 def test_problems_count_skipped_files_and_warnings() -> None:

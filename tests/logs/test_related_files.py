@@ -5,7 +5,7 @@ from typing import Any
 
 from boolab.logs import related_files
 from boolab.logs.fields import Head
-from boolab.logs.related_files import grouped, head_keys
+from boolab.logs.related_files import group_keys, head_keys
 
 
 class _Unread(list[Any]):
@@ -30,4 +30,4 @@ def test_name_without_its_count_is_sought_to_the_end() -> None:
 
 
 def test_sets_that_share_keys_are_one_group() -> None:
-    assert grouped([{1, 2}, {3}, {2, 4}, {4}]) == [[0, 2, 3], [1]]
+    assert group_keys([{1, 2}, {3}, {2, 4}, {4}]) == [[0, 2, 3], [1]]

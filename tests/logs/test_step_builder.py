@@ -4,7 +4,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from boolab.core.types import ToolCall, ToolResult, Usage
-from boolab.logs.step_builder import StepBuilder, arguments_text, distinct, goes_back, openai_arguments, withheld
+from boolab.logs.step_builder import (
+    StepBuilder,
+    arguments_text,
+    distinct_steps,
+    goes_back,
+    is_withheld,
+    openai_arguments,
+)
 from tests.support.cases import cases
 
 
@@ -48,21 +55,21 @@ def compared_one_by_one(steps: list[StepBuilder]) -> list[StepBuilder]:
 @cases(500)
 @given(responses())
 def test_distinct_finds_what_comparing_each_pair_finds(steps: list[StepBuilder]) -> None:
-    originals = distinct(steps)
+    originals = distinct_steps(steps)
     assert list(map(id, originals)) == list(map(id, compared_one_by_one(steps)))
-    assert distinct(originals) == originals
+    assert distinct_steps(originals) == originals
     added: list[StepBuilder] = []
     for step in steps:
-        added = distinct([*added, step])
+        added = distinct_steps([*added, step])
     assert added == originals
 
 
 def test_distinct_drops_a_copy_that_has_no_id() -> None:
     first, copy = StepBuilder(1250), StepBuilder(1250)
     first.id, copy.goes_back = "m1", True
-    assert distinct([first, copy]) == [first]
+    assert distinct_steps([first, copy]) == [first]
     copy.id = "m2"
-    assert distinct([first, copy]) == [first, copy]
+    assert distinct_steps([first, copy]) == [first, copy]
 
 
 def test_time_goes_back_below_the_last_one() -> None:
@@ -87,6 +94,6 @@ def test_empty_arguments_text_is_redacted() -> None:
 
 
 def test_arguments_are_withheld_if_all_are_redacted() -> None:
-    assert withheld("<redacted>")
-    assert withheld({"path": "[REDACTED]"})
-    assert not withheld({"path": "a", "text": "<redacted>"})
+    assert is_withheld("<redacted>")
+    assert is_withheld({"path": "[REDACTED]"})
+    assert not is_withheld({"path": "a", "text": "<redacted>"})

@@ -38,7 +38,7 @@ from boolab.live.audits.declared import (
 from boolab.live.audits.verdicts import VERDICTS, VerdictRow, rows_of
 from boolab.live.audits.wording import Words, figure
 from boolab.logs.list_prices import price_notes
-from boolab.logs.load import FileRow, Paths, each_log, why_no_log
+from boolab.logs.load import FileRow, Paths, iterate_logs, no_log_message
 from boolab.logs.log_files import Reader
 from boolab.stats.finding import Finding, table_of
 
@@ -249,14 +249,14 @@ def log_files(
 ) -> Iterator[tuple[Path | None, Sequence[Run]]]:
     """The runs of logs by file; `rows` gets what happened to each file."""
     has_logs = False
-    for row, runs in each_log(paths, format=format, since=since):
+    for row, runs in iterate_logs(paths, format=format, since=since):
         if rows is not None:
             rows.append(row)
         if row.skipped is None:
             has_logs = True
             yield Path(row.path), runs
     if not has_logs:
-        raise RunFormatError(why_no_log(paths, since, rows or ()))
+        raise RunFormatError(no_log_message(paths, since, rows or ()))
 
 
 def _frame(rows: Sequence[VerdictRow]) -> pd.DataFrame:

@@ -28,13 +28,13 @@ from boolab.logs.fields import (
     content_text,
     effort_of,
     first_choice,
-    named,
+    make_unique,
+    name_or_none,
     read_lines,
     reward_of,
     scores_of,
     stem_of,
     time_ms,
-    unique,
 )
 from boolab.logs.limit_answers import limit_answer
 from boolab.logs.snapshots import last_states
@@ -78,7 +78,7 @@ _TEXT_ACTION: Final = "```mswea_bash_command"
 
 def dialect(head: Head) -> Dialect | None:
     """The dialect of a file's messages; None if it has none, or those of another format."""
-    return head.once(_dialect)
+    return head.compute_once(_dialect)
 
 
 def _dialect(head: Head) -> Dialect | None:
@@ -209,7 +209,7 @@ def follow_chats(path: Path, damage: Damage, source: str) -> LineLog:
             run.run_id or (stem_of(path) if len(latest) == 1 else f"{stem_of(path)}/{n}")
             for n, run in enumerate(latest, 1)
         ]
-        ids = [unique(run_id, id_counts) for run_id in ids]
+        ids = [make_unique(run_id, id_counts) for run_id in ids]
         return [run if run.run_id == name else replace(run, run_id=name) for run, name in zip(latest, ids, strict=True)]
 
     return LineLog(damage, take, runs)
@@ -392,8 +392,10 @@ def add_reply(builder: RunBuilder, message: Mapping[str, Any], time: int | None,
     )
     usage = mapping(message.get("usage"))
     step.effort = effort_of(message.get("reasoning_effort"), step.effort)
-    step.speed = named(usage.get("speed")) or step.speed
-    step.service_tier = named(usage.get("service_tier")) or named(message.get("service_tier")) or step.service_tier
+    step.speed = name_or_none(usage.get("speed")) or step.speed
+    step.service_tier = (
+        name_or_none(usage.get("service_tier")) or name_or_none(message.get("service_tier")) or step.service_tier
+    )
     if isinstance(message.get("usage"), dict):
         step.usage = usage_of(usage)
     return step

@@ -9,7 +9,7 @@ from boolab.core.finish_reasons import finish_reason
 from boolab.core.run import Run
 from boolab.core.types import REDACTED, UNKNOWN_USAGE, ToolCall, ToolResult, Usage
 from boolab.io.json_input import Damage, json_object, json_text, mapping, text, whole
-from boolab.logs.fields import block_text, blocks_of, content_text, effort_of, epoch_ms, named
+from boolab.logs.fields import block_text, blocks_of, content_text, effort_of, epoch_ms, name_or_none
 from boolab.logs.readers._claude_run import (
     SOURCE,
     Reply,
@@ -20,7 +20,7 @@ from boolab.logs.readers._claude_run import (
     ends_of_subagents,
 )
 from boolab.logs.readers._claude_stream import ENDED, STOPPED, Ending, state_result
-from boolab.logs.step_builder import OpenCalls, StepBuilder, arguments_text, goes_back, unreadable
+from boolab.logs.step_builder import OpenCalls, StepBuilder, arguments_text, goes_back, is_unreadable
 
 _INTERRUPTED: Final = "[Request interrupted by user"
 _HARNESS: Final = (
@@ -147,10 +147,10 @@ class AgentLines:
         reply.extend_to(time)
         usage = mapping(message.get("usage"))
         reply.model = model or reply.model
-        reply.version = named(line.get("version")) or reply.version
+        reply.version = name_or_none(line.get("version")) or reply.version
         reply.effort = effort_of(line.get("effort"), reply.effort, self._effort)
-        reply.speed = named(usage.get("speed")) or reply.speed
-        reply.service_tier = named(usage.get("service_tier")) or reply.service_tier
+        reply.speed = name_or_none(usage.get("speed")) or reply.speed
+        reply.service_tier = name_or_none(usage.get("service_tier")) or reply.service_tier
         reply.count(usage)
         stopped = text(message.get("stop_reason"))
         if stopped:
@@ -292,7 +292,7 @@ class AgentLines:
             call.id,
             content,
             failed is True or (failed is None and facts.get("interrupted") is True),
-            unreadable(call.arguments),
+            is_unreadable(call.arguments),
             whole(facts.get("durationMs")),
         )
         rejected = bool(text(line.get("toolDenialKind"))) or line.get("toolUseResult") == _REJECTED

@@ -88,7 +88,7 @@ class StreamLines:
     _about: dict[str, Any] = field(default_factory=dict)
     """What the opening line has about the session."""
 
-    def native(self, line: Mapping[str, Any]) -> Mapping[str, Any]:
+    def to_native(self, line: Mapping[str, Any]) -> Mapping[str, Any]:
         """The line as a session has it; one that is already is returned as it is."""
         session = line.get("session_id")
         if not isinstance(session, str) or "sessionId" in line:

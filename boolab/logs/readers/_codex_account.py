@@ -8,7 +8,7 @@ from typing import Any, Final
 from boolab.core.types import UNKNOWN_USAGE, StopReason, Usage
 from boolab.io.json_input import Damage, mapping, text, whole
 from boolab.logs.builder import RunBuilder
-from boolab.logs.fields import effort_of, named, one_line
+from boolab.logs.fields import effort_of, name_or_none, one_line
 from boolab.logs.step_builder import StepBuilder
 
 SOURCE: Final = "codex"
@@ -53,7 +53,7 @@ class CodexAccount:
         self.model = text(context.get("model")) or self.model
         settings = mapping(mapping(context.get("collaboration_mode")).get("settings"))
         self.builder.effort = effort_of(context.get("effort"), settings.get("reasoning_effort"))
-        self._tier = named(context.get("service_tier"))
+        self._tier = name_or_none(context.get("service_tier"))
         self.builder.note_origin(cwd=context.get("cwd"))
 
     def response_of(self, call_id: str, time: int | None) -> StepBuilder:

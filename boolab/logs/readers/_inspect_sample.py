@@ -61,7 +61,7 @@ class SampleEvents:
                 self.limit = {}
             last_time = event.get("timestamp")
 
-    def of(self, message: Mapping[str, Any]) -> Mapping[str, Any]:
+    def find_event(self, message: Mapping[str, Any]) -> Mapping[str, Any]:
         """The model event of a message: by its id, else the next with the same content."""
         name = text(message.get("id"))
         waiting = self._by_id.get(name) if name else None
@@ -86,7 +86,7 @@ class SampleEvents:
         calls = tuple(text(mapping(call).get("id")) for call in items(message.get("tool_calls")))
         return calls, self._attached.content(message.get("content"))
 
-    def left(self) -> Iterator[Mapping[str, Any]]:
+    def unused_events(self) -> Iterator[Mapping[str, Any]]:
         """The events with a response of the same agent, after the last event that was used."""
         if not self._next:
             return
@@ -126,11 +126,11 @@ class Attachments:
         blocks = [block for block in items(content) if mapping(block).get("type") != "reasoning"]
         return "\n".join(self.resolve(block_text(block)) for block in blocks)
 
-    def deep(self, value: object, depth: int = 0) -> object:
+    def resolve_parts(self, value: object, depth: int = 0) -> object:
         if isinstance(value, str):
             return self.resolve(value)
         if depth > _MAX_DEPTH:
             return value
         if isinstance(value, dict):
-            return {key: self.deep(item, depth + 1) for key, item in value.items()}
-        return [self.deep(item, depth + 1) for item in value] if isinstance(value, list) else value
+            return {key: self.resolve_parts(item, depth + 1) for key, item in value.items()}
+        return [self.resolve_parts(item, depth + 1) for item in value] if isinstance(value, list) else value

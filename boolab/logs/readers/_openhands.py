@@ -18,8 +18,8 @@ from boolab.core.types import UNKNOWN_USAGE, Stop, Usage
 from boolab.io.json_input import items, mapping, micro, text, whole
 from boolab.logs.builder import RunBuilder
 from boolab.logs.checks import Figure
-from boolab.logs.fields import Head, effort_of, named, stem_of, unique
-from boolab.logs.readers._swe_bench import resolved
+from boolab.logs.fields import Head, effort_of, make_unique, name_or_none, stem_of
+from boolab.logs.readers._swe_bench import is_resolved
 
 _ITERATIONS: Final = re.compile(r"max(?:imum)? iterations?(?: limit \(|: *)(\d{1,12})", re.IGNORECASE)
 _BUDGET: Final = re.compile(r"max(?:imum)? budget: *(\d{1,12}(?:\.\d{1,12})?)", re.IGNORECASE)
@@ -96,16 +96,16 @@ def row_of(row: Mapping[str, Any], path: Path, id_counts: Counter[str]) -> Row:
     group = path.parent.name if stem_of(path).startswith("output") else stem_of(path)
     attempt = whole(row.get("attempt")) or 1
     return Row(
-        unique(f"{group}/{task}" if attempt == 1 else f"{group}/{task}/{attempt}", id_counts),
+        make_unique(f"{group}/{task}" if attempt == 1 else f"{group}/{task}/{attempt}", id_counts),
         task,
         text(metadata.get("agent_class")) or "openhands",
         text(model.get("model")),
         whole(metadata.get("max_iterations")),
         text(row.get("error")),
-        resolved(path, task, text(model.get("model"))) if label is None else label,
+        is_resolved(path, task, text(model.get("model"))) if label is None else label,
         usages_of(mapping(row.get("metrics"))),
         totals_of(mapping(row.get("metrics"))),
-        named(metadata.get("openhands_version")) or named(metadata.get("git_commit")),
+        name_or_none(metadata.get("openhands_version")) or name_or_none(metadata.get("git_commit")),
         effort_of(model.get("reasoning_effort")),
     )
 

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from boolab.core.finish_reasons import finish_reason
 from boolab.core.types import REDACTED
 from boolab.io.json_input import JSON, items, json_text, mapping, parse, text
-from boolab.logs.fields import content_text, named, time_ms
+from boolab.logs.fields import content_text, name_or_none, time_ms
 
 CHAT: Final = "chat"
 TOOL: Final = "execute_tool"
@@ -62,7 +62,7 @@ def spans_of(document: Mapping[str, Any]) -> Iterator[object]:
     """The spans of a document."""
     for resource in items(document.get("resourceSpans")):
         scopes = mapping(resource).get("scopeSpans") or mapping(resource).get("instrumentationLibrarySpans")
-        version = named(
+        version = name_or_none(
             _attributes(mapping(mapping(resource).get("resource")).get("attributes")).get("service.version")
         )
         for scope in items(scopes):
@@ -80,7 +80,7 @@ class Span:
         self.key: Key = (trace, text(span.get("spanId")))
         self.parent: Key = (trace, text(span.get("parentSpanId")))
         attributes = _attributes(span.get("attributes"))
-        self.version = named(span.get(SERVICE_VERSION))
+        self.version = name_or_none(span.get(SERVICE_VERSION))
         self.kind = _kind(attributes)
         """`chat`, `execute_tool` or `invoke_agent`; empty for other spans."""
         start = span.get("startTimeUnixNano")
@@ -106,10 +106,13 @@ class Span:
         lines = [(text(mapping(event).get("name")), _attributes(mapping(event).get("attributes"))) for event in events]
         single = [_event_message(_ROLES[name], of_event) for name, of_event in lines if name in _ROLES]
         sources = [attributes, *(of_event for _, of_event in lines)]
-        inputs, outputs = _first(sources, "input.messages", "prompt"), _first(sources, "output.messages", "completion")
+        inputs, outputs = (
+            _first_messages(sources, "input.messages", "prompt"),
+            _first_messages(sources, "output.messages", "completion"),
+        )
         inputs = inputs or [message for message in single if message.role != "choice"]
         self.made = outputs or [message for message in single if message.role == "choice"]
-        instructions = _structured(attributes.get("gen_ai.system_instructions"))
+        instructions = _parse_structured(attributes.get("gen_ai.system_instructions"))
         system = _message({"role": "system", "parts": instructions}) if instructions else SpanMessage("system")
         self.given = ([system] if system.text else []) + _new_messages(inputs)
 
@@ -136,20 +139,20 @@ def _attributes(entries: object) -> dict[str, Any]:
     for entry in items(entries):
         name = text(mapping(entry).get("key"))
         if name:
-            attributes[name] = _plain(mapping(entry).get("value"))
+            attributes[name] = _plain_value(mapping(entry).get("value"))
     return attributes
 
 
-def _plain(value: object, depth: int = 0) -> JSON:
+def _plain_value(value: object, depth: int = 0) -> JSON:
     wrapped = mapping(value)
     if depth > MAX_DEPTH or not wrapped:
         return None
     name, inner = next(iter(wrapped.items()))
     if name == "arrayValue":
-        return [_plain(item, depth + 1) for item in items(mapping(inner).get("values"))]
+        return [_plain_value(item, depth + 1) for item in items(mapping(inner).get("values"))]
     if name == "kvlistValue":
         pairs = (mapping(item) for item in items(mapping(inner).get("values")))
-        return {text(pair.get("key")): _plain(pair.get("value"), depth + 1) for pair in pairs}
+        return {text(pair.get("key")): _plain_value(pair.get("value"), depth + 1) for pair in pairs}
     if name == "intValue":
         return _parse_int(inner)
     return inner if isinstance(inner, str | int | float) else None
@@ -162,7 +165,7 @@ def _parse_int(value: object) -> int | None:
     return value if isinstance(value, int) else None
 
 
-def _structured(value: object) -> JSON:
+def _parse_structured(value: object) -> JSON:
     """A value that may be written as its JSON text."""
     if not isinstance(value, str):
         return value
@@ -172,7 +175,7 @@ def _structured(value: object) -> JSON:
         return value
 
 
-def _first(sources: Sequence[Mapping[str, Any]], name: str, older: str) -> list[SpanMessage]:
+def _first_messages(sources: Sequence[Mapping[str, Any]], name: str, older: str) -> list[SpanMessage]:
     """The messages of the first attributes that have any, by either name or numbered."""
     for source in sources:
         for key in (f"gen_ai.{name}", f"gen_ai.{older}"):
@@ -205,7 +208,7 @@ def _numbered_messages(attributes: Mapping[str, Any], name: str) -> list[dict[st
 
 
 def _messages(value: object) -> list[SpanMessage]:
-    inner = _structured(value)
+    inner = _parse_structured(value)
     if isinstance(inner, str):
         return [SpanMessage("user", inner)] if inner else []
     return [_message(mapping(item)) for item in ([inner] if isinstance(inner, dict) else items(inner)) if mapping(item)]
@@ -216,7 +219,7 @@ def _message(value: Mapping[str, Any], role: str = "") -> SpanMessage:
     body, reasoning = [], []
     calls: list[tuple[str, str, Any]] = []
     results: list[tuple[str, str]] = []
-    content = _structured(value.get("parts", value.get("content")))
+    content = _parse_structured(value.get("parts", value.get("content")))
     role = role or text(value.get("role"))
     for block in content if isinstance(content, list) else [content]:
         part = mapping(block)
@@ -248,13 +251,13 @@ def _message(value: Mapping[str, Any], role: str = "") -> SpanMessage:
 
 def _event_message(role: str, attributes: Mapping[str, Any]) -> SpanMessage:
     """The message of an event: its attributes, or the JSON text in one of them."""
-    body = mapping(_structured(attributes.get("gen_ai.event.content"))) or attributes
+    body = mapping(_parse_structured(attributes.get("gen_ai.event.content"))) or attributes
     if role == "choice":
-        inner = _structured(body.get("message"))
+        inner = _parse_structured(body.get("message"))
         message = _message(inner if isinstance(inner, dict) else {"content": inner}, role)
-        calls = _message({"tool_calls": _structured(body.get("tool_calls"))}).calls
+        calls = _message({"tool_calls": _parse_structured(body.get("tool_calls"))}).calls
         return message._replace(reason=finish_reason(body.get("finish_reason")), calls=message.calls or calls)
-    return _message({**body, "tool_calls": _structured(body.get("tool_calls"))}, role)
+    return _message({**body, "tool_calls": _parse_structured(body.get("tool_calls"))}, role)
 
 
 def _new_messages(messages: Sequence[SpanMessage]) -> list[SpanMessage]:
@@ -265,7 +268,7 @@ def _new_messages(messages: Sequence[SpanMessage]) -> list[SpanMessage]:
 
 def result_of(value: object) -> str:
     """A result's text; what is no text as its JSON."""
-    value = _structured(value)
+    value = _parse_structured(value)
     parts = value if isinstance(value, list) else []
     if isinstance(value, dict) or any(not isinstance(part, str) and "type" not in mapping(part) for part in parts):
         return json_text(value)

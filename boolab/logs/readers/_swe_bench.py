@@ -46,7 +46,7 @@ def run_name(path: Path, instance: str) -> str:
     return f"{folders[-1]}/{instance}" if folders else instance
 
 
-def resolved(path: Path, instance: str, model: str = "") -> bool | None:
+def is_resolved(path: Path, instance: str, model: str = "") -> bool | None:
     """Whether the instance was resolved, by a report beside the log; None if no report has it, or they differ."""
     folder = path.absolute().parent
     reports = (sidecar(f"{directory}/{name}") for directory in (folder, folder.parent) for name in _REPORTS)

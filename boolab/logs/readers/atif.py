@@ -54,7 +54,7 @@ from boolab.io.json_input import (
 )
 from boolab.logs.atif_format import EXTRA, is_own, run_of_trajectory
 from boolab.logs.builder import RunBuilder
-from boolab.logs.fields import Head, content_text, effort_of, epoch_ms, named, sidecar, stem_of
+from boolab.logs.fields import Head, content_text, effort_of, epoch_ms, name_or_none, sidecar, stem_of
 from boolab.logs.step_builder import StepBuilder
 
 NAME: Final = "atif"
@@ -114,7 +114,7 @@ def read(path: Path, damage: Damage) -> list[Run]:
                 runs.append(run_of_trajectory(value))
             except ValueError as error:
                 damage.note(number, str(error))
-        elif not runs and (first := _continued_from(path, value)):
+        elif not runs and (first := _continuing_file(path, value)):
             damage.remarks.append(f"it continues {first}, and is read with it")
         else:
             name, run_ids = f"{stem_of(path)}/{len(runs) + 1}", {run.run_id for run in runs}
@@ -142,7 +142,7 @@ def _join_parts(path: Path, trajectory: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**header, **ref, "steps": steps}
 
 
-def _continued_from(path: Path, trajectory: Mapping[str, Any]) -> str:
+def _continuing_file(path: Path, trajectory: Mapping[str, Any]) -> str:
     """The name of the file beside this one that continues in it; "" if there is none."""
     copied = any(mapping(step).get("is_copied_context") is True for step in items(trajectory.get("steps")))
     if not copied and _CONTINUATION not in path.name:
@@ -263,8 +263,8 @@ class _AgentRun:
         details = mapping(metrics.get("extra"))
         reply.finish_reason = finish_reason(extra.get("stop_reason")) or reply.finish_reason
         reply.effort = effort_of(step.get("reasoning_effort"), extra.get("reasoning_effort")) or reply.effort
-        reply.speed = named(details.get("speed")) or reply.speed
-        reply.service_tier = named(details.get("service_tier")) or reply.service_tier
+        reply.speed = name_or_none(details.get("speed")) or reply.speed
+        reply.service_tier = name_or_none(details.get("service_tier")) or reply.service_tier
         self.builder.note_origin(cwd=extra.get("cwd"))
         start = len(reply.calls)
         raw = mapping(_agentpile(step).get("calls"))
@@ -322,7 +322,7 @@ def _agents(trajectory: Mapping[str, Any], source: str, damage: Damage | None) -
 
     def begin(name: str) -> _AgentRun:
         builder = RunBuilder(source, damage)
-        builder.version = named(agent.get("version"))
+        builder.version = name_or_none(agent.get("version"))
         builder.effort = effort_of(agent.get("reasoning_effort"), facts.get("reasoning_effort"))
         branches, folders = items(facts.get("git_branches")), items(facts.get("cwds"))
         builder.note_origin(
@@ -429,7 +429,7 @@ def _answers(
     for index, result in enumerate(results):
         failed = flag(mapping(facts[index] if index < len(facts) else None).get("error"))
         if failed is None:
-            failed = _failed(result, step if len(results) == 1 else {})
+            failed = _is_failure(result, step if len(results) == 1 else {})
         if failed is None and has_sidechain_flag:
             failed = False
         call_id = calls[index].id if in_order else text(mapping(result).get("source_call_id"))
@@ -438,7 +438,7 @@ def _answers(
         yield call_id, mapping(result), failed
 
 
-def _failed(result: object, step: Mapping[str, Any]) -> bool | None:
+def _is_failure(result: object, step: Mapping[str, Any]) -> bool | None:
     """Whether a converter's facts about a result, or about a step with one result, report a failure."""
     for extra in (mapping(mapping(result).get("extra")), mapping(step.get("extra"))):
         for name in ("tool_result_is_error", "is_error"):

@@ -118,7 +118,7 @@ def follow(path: Path, damage: Damage) -> LineLog:
             version = line.get("version") or line.get("claude_code_version")
             if isinstance(version, str):
                 damage.versions.add(version)
-            session.take(stream.native(line) if "session_id" in line else line)
+            session.take(stream.to_native(line) if "session_id" in line else line)
             if kind == "result" and is_stream_result(line):
                 session.results.append(line)
 

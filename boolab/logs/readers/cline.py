@@ -34,7 +34,7 @@ from boolab.core.types import StopReason, Usage
 from boolab.errors import RunFormatError
 from boolab.io.json_input import Damage, items, json_document, json_object, mapping, micro, text, whole
 from boolab.logs.builder import RunBuilder
-from boolab.logs.fields import Head, block_text, blocks_of, content_text, effort_of, named, one_line, sidecar
+from boolab.logs.fields import Head, block_text, blocks_of, content_text, effort_of, name_or_none, one_line, sidecar
 from boolab.logs.readers._chat import add_reply, answer, dialect, message_time, texts
 from boolab.logs.step_builder import StepBuilder
 
@@ -169,7 +169,7 @@ class _Session:
             part = mapping(block)
             if part.get("type") == "tool_result":
                 answered = True
-                answer(self.builder, part, time, failed=_failed(part.get("content")))
+                answer(self.builder, part, time, failed=_is_failure(part.get("content")))
                 self._waiting = [call for call in self._waiting if call[0] != part.get("tool_use_id")]
                 self._check_feedback(texts(part.get("content")), time)
                 continue
@@ -228,7 +228,7 @@ class _Session:
             stop = "finished"
         manifest = mapping(sidecar(path.with_name(f"{_name_of(path)}.json")))
         history = items(mapping(sidecar(path.with_name("task_metadata.json"))).get("environment_history"))
-        versions = {version for entry in history if (version := named(mapping(entry).get("cline_version")))}
+        versions = {version for entry in history if (version := name_or_none(mapping(entry).get("cline_version")))}
         self.builder.version = MIXED if len(versions) > 1 else next(iter(versions), None)
         self.builder.note_origin(cwd=manifest.get("cwd"), entrypoint=manifest.get("source"))
         return self.builder.build(
@@ -257,7 +257,7 @@ def _usage(metrics: Mapping[str, Any]) -> Usage:
     return Usage(entered, output, cached, None, micro(metrics.get("cost")))
 
 
-def _failed(content: object) -> bool:
+def _is_failure(content: object) -> bool:
     """Whether a result without a flag reports a failure."""
     if any(mapping(block).get("success") is False for block in items(content)):
         return True

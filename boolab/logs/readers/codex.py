@@ -49,12 +49,12 @@ from boolab.logs.fields import (
     block_text,
     content_text,
     epoch_ms,
-    named,
+    name_or_none,
     read_lines,
     stem_of,
 )
 from boolab.logs.readers._codex_account import SOURCE, CodexAccount
-from boolab.logs.step_builder import StepBuilder, openai_arguments, unreadable
+from boolab.logs.step_builder import StepBuilder, is_unreadable, openai_arguments
 
 NAME: Final = SOURCE
 SCOPE: Final = "turn"
@@ -207,7 +207,7 @@ class _Rollout:
         self._meta, git = meta, mapping(meta.get("git"))
         source = meta.get("source")
         for account in self._accounts():
-            account.builder.version = named(meta.get("cli_version"))
+            account.builder.version = name_or_none(meta.get("cli_version"))
             account.builder.note_origin(
                 git_commit=git.get("commit_hash"),
                 git_branch=git.get("branch"),
@@ -261,7 +261,7 @@ class _Rollout:
         elif kind in _CALLS:
             args = item.get(_CALLS[kind], REDACTED)
             args = openai_arguments(args) if kind == "function_call" else args
-            if kind == "custom_tool_call" and isinstance(args, str) and args.strip() and unreadable(args):
+            if kind == "custom_tool_call" and isinstance(args, str) and args.strip() and is_unreadable(args):
                 args = {"input": args}
             call_id, name = text(item.get("call_id")) or text(item.get("id")), _tool(kind, item)
             builder.add_call(step, call_id, name, args)
@@ -269,7 +269,7 @@ class _Rollout:
                 self._spawns[call_id] = step
                 result = step.results[-1]
                 if result is not None:
-                    self._spawned(call_id, result.content, time)
+                    self._add_spawned(call_id, result.content, time)
         elif kind in _HOSTED:
             call_id = text(item.get("id")) or f"hosted {len(builder.steps)}.{len(step.calls)}"
             args = item.get(_HOSTED[kind], REDACTED)
@@ -289,7 +289,7 @@ class _Rollout:
         content, flagged = _content_of(output)
         failed, duration = _facts_of(content)
         call_id = text(item.get("call_id"))
-        self._spawned(call_id, content, time)
+        self._add_spawned(call_id, content, time)
         ended, elapsed = self._ends.pop(call_id, (None, None))
         failed = next((fact for fact in (flagged, failed, ended) if fact is not None), None)
         duration = duration if elapsed is None else elapsed
@@ -298,7 +298,7 @@ class _Rollout:
         account.before_early = None if has_call else account.step or account.before_early
         account.step = None
 
-    def _spawned(self, call_id: str, content: str, time: int | None) -> None:
+    def _add_spawned(self, call_id: str, content: str, time: int | None) -> None:
         """Add the subagent that a call started, if its result names it."""
         spawned = json_object(content) if call_id in self._spawns else {}
         if child := text(spawned.get("agent_id")):

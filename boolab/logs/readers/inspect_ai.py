@@ -62,7 +62,7 @@ from boolab.io.json_input import (
 from boolab.io.packed import open_unpacked
 from boolab.logs.builder import RunBuilder
 from boolab.logs.checks import Totals
-from boolab.logs.fields import Head, effort_of, epoch_ms, first_choice, named, one_line, scores_of, unique
+from boolab.logs.fields import Head, effort_of, epoch_ms, first_choice, make_unique, name_or_none, one_line, scores_of
 from boolab.logs.readers._archives import Archive
 from boolab.logs.readers._inspect_sample import Attachments, SampleEvents, response_of
 from boolab.logs.step_builder import StepBuilder, elapsed_ms
@@ -198,7 +198,7 @@ class _EvalLog:
         self.task = text(evaluation.get("task")) or path.stem
         self.model = text(evaluation.get("model"))
         self.agent = _agent(evaluation, mapping(header.get("plan")))
-        self.harness = named(mapping(evaluation.get("packages")).get("inspect_ai"))
+        self.harness = name_or_none(mapping(evaluation.get("packages")).get("inspect_ai"))
         self.commit = mapping(evaluation.get("revision")).get("commit")
         self.effort = _effort(mapping(header.get("plan")).get("config"), evaluation.get("model_generate_config"))
         self.id = text(evaluation.get("eval_id"))
@@ -220,7 +220,7 @@ class _EvalLog:
                 continue
             name = sample["id"] if isinstance(sample["id"], str) else json_text(sample["id"])
             run_id = f"{self.id}/{name}/{whole(sample.get('epoch')) or 1}"
-            runs.append(_Sample(self, sample, damage).run(unique(run_id, id_counts), f"{self.task}/{name}"))
+            runs.append(_Sample(self, sample, damage).run(make_unique(run_id, id_counts), f"{self.task}/{name}"))
         completed, total = (whole(self.results.get(f"{name}_samples")) for name in ("completed", "total"))
         if completed is not None:
             totals = Totals()
@@ -278,7 +278,7 @@ class _Sample:
                 self._shown.update(text(mapping(call).get("id")) for call in items(message.get("tool_calls")))
                 self.builder.add_message("assistant", self._attached.content(content), opens_turn=False)
             else:
-                self._reply(message, self._events.of(message))
+                self._reply(message, self._events.find_event(message))
         elif role == "tool":
             self._result(message)
         elif role == "user":
@@ -319,7 +319,7 @@ class _Sample:
             raw = _UNPARSED.match(text(call.get("parse_error"))[:MAX_LINE])
             arguments = raw[1] if raw else arguments
         elif not isinstance(arguments, str):
-            arguments = self._attached.deep(arguments)
+            arguments = self._attached.resolve_parts(arguments)
         self.builder.add_call(step, text(call.get("id")), text(call.get("function")), arguments)
 
     def _result(self, message: Mapping[str, Any]) -> None:
@@ -342,7 +342,7 @@ class _Sample:
 
     def _close(self) -> None:
         if mapping(self._sample.get("limit")):
-            for event in self._events.left():
+            for event in self._events.unused_events():
                 self._reply(response_of(event), event)
         steps = self.builder.steps
         output = mapping(self._sample.get("output"))

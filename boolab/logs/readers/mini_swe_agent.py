@@ -33,9 +33,9 @@ from boolab.core.types import REDACTED, Stop, StopReason
 from boolab.errors import RunFormatError
 from boolab.io.json_input import Damage, items, json_document, mapping, micro, text, whole
 from boolab.logs.builder import RunBuilder
-from boolab.logs.fields import Head, content_text, effort_of, first_choice, named, one_line, seconds_ms, time_ms
+from boolab.logs.fields import Head, content_text, effort_of, first_choice, name_or_none, one_line, seconds_ms, time_ms
 from boolab.logs.readers._chat import usage_of
-from boolab.logs.readers._swe_bench import resolved, run_name
+from boolab.logs.readers._swe_bench import is_resolved, run_name
 from boolab.logs.step_builder import StepBuilder, openai_arguments
 
 NAME: Final = "mini_swe_agent"
@@ -148,7 +148,7 @@ class _Trajectory:
         """Take the settings."""
         config = mapping(info.get("config"))
         kwargs = mapping(mapping(config.get("model")).get("model_kwargs"))
-        self.builder.version = named(info.get("mini_version"))
+        self.builder.version = name_or_none(info.get("mini_version"))
         self.builder.effort = effort_of(
             kwargs.get("reasoning_effort"), kwargs.get("reasoning"), mapping(kwargs.get("extra_body")).get("reasoning")
         )
@@ -189,7 +189,7 @@ class _Trajectory:
     ) -> StepBuilder:
         reply = self.builder.add_response(time, model=text(response.get("model")))
         reply.id = text(response.get("id"))
-        reply.service_tier = named(response.get("service_tier"))
+        reply.service_tier = name_or_none(response.get("service_tier"))
         reply.add_text(content)
         reply.usage = usage_of(mapping(response.get("usage")))._replace(cost=micro(extra.get("cost")) or None)
         short = mapping(response.get("incomplete_details")).get("reason")
@@ -223,7 +223,7 @@ class _Trajectory:
         by_user = content.startswith(_INTERRUPTIONS)
         if by_user or extra.get("interrupt_type") is not None:
             self._waiting = []
-            self._refused(extra, time)
+            self._add_refused(extra, time)
             self.builder.add_message(
                 "user", content, opens_turn=by_user and not content.endswith(_WITHOUT_TEXT), time=time
             )
@@ -232,11 +232,11 @@ class _Trajectory:
         elif self._waiting:
             reply, index = self._waiting.pop(0)
             if extra.get("exception_info") != _PADDED:
-                self.builder.set_result(reply, index, content, is_error=_failed(content, extra), time=time)
+                self.builder.set_result(reply, index, content, is_error=_is_failure(content, extra), time=time)
         elif content:
             self.builder.add_message("user", content, opens_turn=False, time=time)
 
-    def _refused(self, extra: Mapping[str, Any], time: int | None) -> None:
+    def _add_refused(self, extra: Mapping[str, Any], time: int | None) -> None:
         """Add a response that could not be parsed, from the message that answers it, unless it was added before."""
         response, content = mapping(extra.get("response")), text(extra.get("model_response"))
         if (response or content or extra.get("interrupt_type") == _REFUSED) and not self._fresh:
@@ -247,7 +247,7 @@ class _Trajectory:
 
     def _result(self, call_id: str, content: str, extra: Mapping[str, Any], time: int | None) -> None:
         if extra.get("exception_info") != _PADDED:
-            self.builder.add_result(call_id, content, is_error=_failed(content, extra), time=time)
+            self.builder.add_result(call_id, content, is_error=_is_failure(content, extra), time=time)
 
     def _end(self, content: str, extra: Mapping[str, Any], time: int | None) -> None:
         """The last message. If the run submitted, it is the result of the command that did."""
@@ -287,7 +287,7 @@ class _Trajectory:
             agent=NAME,
             model=text(mapping(config.get("model")).get("model_name")),
             task=instance_id,
-            success=resolved(path, instance, text(mapping(config.get("model")).get("model_name"))),
+            success=is_resolved(path, instance, text(mapping(config.get("model")).get("model_name"))),
             error=one_line(f"{status}: {content}" if content else status) if stop.reason == "error" else None,
             limits=limits,
         )
@@ -295,7 +295,7 @@ class _Trajectory:
 
 def _stop(builder: RunBuilder, status: str, totals: Mapping[str, int | None], limits: Mapping[str, int | None]) -> Stop:
     if not status:
-        submitted = not builder.truncated and _submitted(builder)
+        submitted = not builder.truncated and _has_submitted(builder)
         return builder.stop("finished" if submitted else builder.stop_reason())
     if status.lower() != "limitsexceeded":
         reason = _STOPS.get(status.lower(), "error")
@@ -310,12 +310,12 @@ def _stop(builder: RunBuilder, status: str, totals: Mapping[str, int | None], li
     return builder.cap_stop(cap, "step_limit")._replace(also_fired=("cost_budget",) if over_cost else ())
 
 
-def _submitted(builder: RunBuilder) -> bool:
+def _has_submitted(builder: RunBuilder) -> bool:
     last = builder.steps[-1] if builder.steps else None
     return last is not None and last.complete and any(word in last.calls[-1].arguments for word in _SUBMIT_WORDS)
 
 
-def _failed(content: str, extra: Mapping[str, Any]) -> bool | None:
+def _is_failure(content: str, extra: Mapping[str, Any]) -> bool | None:
     code = extra.get("returncode")
     if isinstance(code, int) and not isinstance(code, bool):
         return code != 0

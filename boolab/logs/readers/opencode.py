@@ -51,7 +51,7 @@ from boolab.io.json_input import (
 )
 from boolab.io.packed import open_unpacked
 from boolab.logs.builder import RunBuilder
-from boolab.logs.fields import Head, content_text, effort_of, named, one_line, stem_of, time_ms
+from boolab.logs.fields import Head, content_text, effort_of, name_or_none, one_line, stem_of, time_ms
 from boolab.logs.step_builder import StepBuilder, elapsed_ms
 
 NAME: Final = "opencode"
@@ -214,8 +214,8 @@ def _stored_messages(path: Path, session: Mapping[str, Any], damage: Damage) -> 
             damage.note(1, "the folder message/ that belongs beside session/ is not there")
         return  # the session has no message yet
     messages = [info for info in store.values(folder) if text(info.get("role")) in ("user", "assistant")]
-    if None not in map(_created, messages):
-        messages.sort(key=lambda info: _created(info) or 0)
+    if None not in map(_creation_time, messages):
+        messages.sort(key=lambda info: _creation_time(info) or 0)
     for info in messages:
         yield info, store.parts(folder.name, text(info.get("id")))
 
@@ -279,7 +279,7 @@ class _Session:
         self.info = info
         self.run_id = text(info.get(key))
         self.builder = RunBuilder(NAME, damage)
-        self.builder.version = named(info.get("version"))
+        self.builder.version = name_or_none(info.get("version"))
         self.builder.note_origin(cwd=info.get("directory"))
         self._agent = ""
         self._end: StopReason | None = None
@@ -291,14 +291,14 @@ class _Session:
         if info.get("role") == "user":
             self._add_user(info, pieces)
         elif info.get("summary") is True:
-            self.builder.add_event("compaction", _created(info), reason="summary")
+            self.builder.add_event("compaction", _creation_time(info), reason="summary")
         else:
             self.add_responses(info, pieces)
 
     def _add_user(self, info: Mapping[str, Any], parts: Sequence[tuple[Mapping[str, Any], None]]) -> None:
         content: list[str] = []
         opens_turn = not parts
-        time = _created(info)
+        time = _creation_time(info)
         for part, _ in parts:
             kind = text(part.get("type"))
             if kind == "compaction":
@@ -322,7 +322,7 @@ class _Session:
         self._agent = text(info.get("agent")) or text(info.get("mode")) or self._agent
         self._end = self._error = None
         error = mapping(info.get("error"))
-        start = _created(info)
+        start = _creation_time(info)
         self.builder.effort = effort_of(info.get("variant"), mapping(info.get("model")).get("variant"))
         self.builder.note_origin(cwd=mapping(info.get("path")).get("cwd"))
         for number, response in enumerate(responses, 1):
@@ -393,7 +393,7 @@ class _Session:
         if part.get("type") == "compaction":
             self.builder.add_event("compaction", auto=part.get("auto") is True)
         elif part.get("type") == "retry":
-            self.builder.add_event("retry", _created(part), error=_name_of(mapping(part.get("error"))))
+            self.builder.add_event("retry", _creation_time(part), error=_name_of(mapping(part.get("error"))))
 
     def fail(self, error: Mapping[str, Any], time: int | None) -> None:
         name = _name_of(error)
@@ -406,7 +406,7 @@ class _Session:
         if self.builder.is_empty:
             return None
         if not self.builder.steps:
-            self.builder.note_time(_created(self.info))
+            self.builder.note_time(_creation_time(self.info))
         self.builder.totals.compare("cost of its messages", "cost", self._cost_stated, self._cost_read)
         return self.builder.build(
             self.run_id or "session",
@@ -437,7 +437,7 @@ def _responses(
     return responses
 
 
-def _created(info: Mapping[str, Any]) -> int | None:
+def _creation_time(info: Mapping[str, Any]) -> int | None:
     return time_ms(mapping(info.get("time")).get("created"))
 
 

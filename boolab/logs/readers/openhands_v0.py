@@ -38,7 +38,7 @@ from boolab.core.types import REDACTED, UNKNOWN_USAGE, Stop, Usage
 from boolab.errors import RunFormatError
 from boolab.io.json_input import Damage, flag, items, json_object, json_text, json_values, mapping, text, whole
 from boolab.logs.builder import RunBuilder
-from boolab.logs.fields import Head, content_text, epoch_ms, first_choice, named, one_line, stem_of
+from boolab.logs.fields import Head, content_text, epoch_ms, first_choice, name_or_none, one_line, stem_of
 from boolab.logs.readers._openhands import Meter, Row, begins_with_events, ending, is_rejection, row_of
 from boolab.logs.step_builder import StepBuilder, openai_arguments
 
@@ -154,7 +154,7 @@ class _Instance:
             chain.done = ""
             chain.builder.add_message("user", text(arguments.get("content")), opens_turn=True, time=time)
         elif kind == "system" and not chain.builder.steps:
-            chain.builder.version = named(arguments.get("openhands_version")) or chain.builder.version
+            chain.builder.version = name_or_none(arguments.get("openhands_version")) or chain.builder.version
             chain.builder.add_message("system", text(arguments.get("content")), opens_turn=False, time=time)
         elif source not in ("user", "environment") and kind not in _NO_STEPS:
             return self._work(chain, kind, event, time)
@@ -256,7 +256,7 @@ class _Instance:
                 step,
                 number,
                 content,
-                is_error=_failed(kind, event),
+                is_error=_is_failure(kind, event),
                 time=time,
                 rejected=kind == "user_rejected",
             )
@@ -335,7 +335,7 @@ def _call_of(
     return name, {key: value for key, value in args.items() if key != "thought" or kind == "think"}
 
 
-def _failed(kind: str, event: Mapping[str, Any]) -> bool | None:
+def _is_failure(kind: str, event: Mapping[str, Any]) -> bool | None:
     if kind in _FAILED:
         return True
     extras = mapping(event.get("extras"))

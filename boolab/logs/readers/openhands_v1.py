@@ -353,7 +353,7 @@ def _result(kind: str, event: Mapping[str, Any]) -> tuple[str, bool | None]:
     if kind == "UserRejectObservation":
         return text(event.get("rejection_reason")), True
     observation = mapping(event.get("observation"))
-    return _content(observation), _failed(observation)
+    return _content(observation), _is_failure(observation)
 
 
 def _content(observation: Mapping[str, Any]) -> str:
@@ -363,7 +363,7 @@ def _content(observation: Mapping[str, Any]) -> str:
     return text(observation.get("error"))
 
 
-def _failed(observation: Mapping[str, Any]) -> bool | None:
+def _is_failure(observation: Mapping[str, Any]) -> bool | None:
     code = observation.get("exit_code")
     if code is None:
         code = mapping(observation.get("metadata")).get("exit_code")

@@ -38,7 +38,7 @@ from boolab.core.run import Run
 from boolab.core.types import REDACTED, Stop, StopReason, Usage
 from boolab.io.json_input import Damage, items, json_values, mapping, micro, text, whole
 from boolab.logs.builder import RunBuilder
-from boolab.logs.fields import Head, effort_of, named
+from boolab.logs.fields import Head, effort_of, name_or_none
 from boolab.logs.readers._otel_spans import AGENT, CHAT, TOOL, Key, Span, SpanMessage, result_of, spans_of
 from boolab.logs.step_builder import elapsed_ms
 
@@ -111,7 +111,7 @@ class _Sorted:
             home = span if span.kind == AGENT else self._home(span)
             name = self._name(span, home)
             if name not in groups:
-                groups[name] = _RunSpans(None if home is None else self._around(home), damage)
+                groups[name] = _RunSpans(None if home is None else self._parent_name(home), damage)
             groups[name].take(span, home)
         titles = _titles(groups)
         for name, group in groups.items():
@@ -170,7 +170,7 @@ class _Sorted:
         cache.update(dict.fromkeys(passed, nearest))
         return nearest
 
-    def _around(self, home: Span) -> _Name | None:
+    def _parent_name(self, home: Span) -> _Name | None:
         """The parent of this span's run, if it is a subagent's."""
         above = self._home(home) if home.kind == TOOL else self._agent_above(home)
         if above is not None:
@@ -334,7 +334,7 @@ class _RunSpans:
         step.usage = _usage(span)
         step.version = span.version
         step.effort = effort_of(*(span.about.get(name) for name in _EFFORTS))
-        step.service_tier = next((word for name in _TIERS if (word := named(span.about.get(name)))), None)
+        step.service_tier = next((word for name in _TIERS if (word := name_or_none(span.about.get(name)))), None)
         step.error = span.error
 
     def _add_call(self, call_id: str, name: str, arguments: object) -> str:

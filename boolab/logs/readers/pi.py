@@ -35,7 +35,7 @@ from boolab.logs.fields import (
     blocks_of,
     content_text,
     epoch_ms,
-    named,
+    name_or_none,
     one_line,
     read_lines,
     stem_of,
@@ -116,11 +116,11 @@ def _branch(path: Path, damage: Damage, skipped: Collection[int]) -> LineLog:
         damage.unrecognised = "" if session.known else f"a session of pi is {LOOKED_FOR}"
         return session.runs(path)
 
-    def again() -> LineLog | None:
-        off_branch = tree.left()
+    def read_again() -> LineLog | None:
+        off_branch = tree.skipped_entries()
         return None if off_branch == skipped else _branch(path, Damage(path), off_branch)
 
-    return LineLog(damage, take, runs, again)
+    return LineLog(damage, take, runs, read_again)
 
 
 class _Tree:
@@ -130,7 +130,7 @@ class _Tree:
         self._parents: list[int] = []
         self._places: dict[str, int] = {}
         self._left: set[int] | None = set()
-        """The result of `left`; None if an entry since then began a branch."""
+        """The result of `skipped_entries`; None if an entry since then began a branch."""
 
     def grow(self, line: Mapping[str, Any]) -> int:
         index = len(self._parents)
@@ -146,7 +146,7 @@ class _Tree:
             self._left = None
         return index
 
-    def left(self) -> set[int]:
+    def skipped_entries(self) -> set[int]:
         """The places of the entries that are not on the branch of the last one."""
         if self._left is not None:
             return self._left
@@ -179,7 +179,7 @@ class _Session:
         if (version := whole(line.get("version"))) is not None:
             self._damage.versions.add(str(version))
         self.builder.note_origin(cwd=line.get("cwd"))
-        self.builder.effort = self.builder.effort or named(line.get("thinkingLevel"))
+        self.builder.effort = self.builder.effort or name_or_none(line.get("thinkingLevel"))
         if not self.id:
             self.id = text(line.get("id"))
             origin = text(line.get("parentSession")).replace("\\", "/").rpartition("/")[2]
@@ -202,7 +202,7 @@ class _Session:
             self._go_back(time)
             self._add(text(line.get("summary")), time)
         elif kind == "thinking_level_change":
-            self.builder.effort = named(line.get("thinkingLevel"))
+            self.builder.effort = name_or_none(line.get("thinkingLevel"))
         elif kind == "custom_message":
             self._add(content_text(line.get("content")), time)
 

@@ -36,8 +36,8 @@ from boolab.core.types import Stop, StopReason
 from boolab.errors import RunFormatError
 from boolab.io.json_input import Damage, items, json_document, json_object, mapping, micro, text, whole
 from boolab.logs.builder import RunBuilder
-from boolab.logs.fields import Head, content_text, effort_of, named, one_line, seconds_ms
-from boolab.logs.readers._swe_bench import resolved, run_name, submitted_model
+from boolab.logs.fields import Head, content_text, effort_of, name_or_none, one_line, seconds_ms
+from boolab.logs.readers._swe_bench import is_resolved, run_name, submitted_model
 from boolab.logs.step_builder import StepBuilder
 
 NAME: Final = "swe_agent"
@@ -95,7 +95,7 @@ def read(path: Path, damage: Damage) -> list[Run]:
     if not attempts and not _is_run(document):
         raise RunFormatError(f"a trajectory of SWE-agent is {LOOKED_FOR}", path=path, line=1)
     instance = path.stem
-    name, label, model = run_name(path, instance), resolved(path, instance), submitted_model(path)
+    name, label, model = run_name(path, instance), is_resolved(path, instance), submitted_model(path)
     if attempts:
         best = whole(mapping(document.get("info")).get("best_attempt_idx"))
         last = len(attempts) - 1
@@ -133,7 +133,7 @@ def _run(
         builder.state("info.model_stats.api_calls", responses=(lower, calls))
     settings = _settings(document)
     model = mapping(mapping(settings.get("agent")).get("model"))
-    builder.version = named(info.get("swe_agent_version"))
+    builder.version = name_or_none(info.get("swe_agent_version"))
     builder.note_origin(git_commit=mapping(mapping(settings.get("env")).get("repo")).get("base_commit"))
     effort = effort_of(mapping(model.get("completion_kwargs")).get("reasoning_effort"), model.get("reasoning_effort"))
     for step in builder.steps:
@@ -163,7 +163,7 @@ def _stop(builder: RunBuilder, status: str, totals: Mapping[str, int | None], li
     word = automatic[1] if automatic else status
     if not word:
         if builder.steps and builder.steps[-1].calls:
-            return builder.stop("finished" if not builder.truncated and _submitted(builder) else "aborted")
+            return builder.stop("finished" if not builder.truncated and _has_submitted(builder) else "aborted")
         return builder.stop(builder.stop_reason())
     reason = _STOPS.get(word, "error")
     cap = limits["steps"]
@@ -174,7 +174,7 @@ def _stop(builder: RunBuilder, status: str, totals: Mapping[str, int | None], li
     return builder.stop(reason, word if reason in ("token_budget", "time_budget", "error_streak") else None)
 
 
-def _submitted(builder: RunBuilder) -> bool:
+def _has_submitted(builder: RunBuilder) -> bool:
     last = builder.steps[-1] if builder.steps else None
     if last is None or not last.complete or last.calls[-1].name != _SUBMIT:
         return False

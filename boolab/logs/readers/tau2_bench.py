@@ -38,13 +38,13 @@ from boolab.logs.fields import (
     effort_of,
     epoch_ms,
     full_reward,
-    named,
+    make_unique,
+    name_or_none,
     one_line,
     reward_of,
     scores_of,
     seconds_ms,
     sidecar,
-    unique,
 )
 from boolab.logs.readers._chat import usage_of
 
@@ -147,7 +147,7 @@ class _Simulation:
         self.info = info
         llm_args = mapping(mapping(info.get("agent_info")).get("llm_args"))
         self.path = path
-        self.builder.version = named(info.get("git_commit"))
+        self.builder.version = name_or_none(info.get("git_commit"))
         self.builder.effort = effort_of(llm_args.get("reasoning_effort"), llm_args.get("reasoning"))
         self.builder.note_time(epoch_ms(simulation.get("start_time")))
         for message in map(mapping, items(simulation["messages"])):
@@ -199,7 +199,7 @@ class _Simulation:
         stop = self._stop()
         run_id = text(simulation.get("id")) or f"{self.path.stem}/{task_id}/{whole(simulation.get('trial')) or 0}"
         return builder.build(
-            unique(run_id, id_counts),
+            make_unique(run_id, id_counts),
             stop,
             agent=text(agent.get("implementation")),
             model=submitted or text(agent.get("llm")),

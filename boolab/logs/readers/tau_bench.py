@@ -22,7 +22,7 @@ from boolab.errors import RunFormatError
 from boolab.io.json_input import Damage, items, json_document, json_text, mapping, text, whole
 from boolab.io.packed import open_unpacked
 from boolab.logs.builder import RunBuilder
-from boolab.logs.fields import Head, content_text, full_reward, reward_of, scores_of, unique
+from boolab.logs.fields import Head, content_text, full_reward, make_unique, reward_of, scores_of
 
 NAME: Final = "tau_bench"
 SCOPE: Final = "run"
@@ -68,7 +68,7 @@ def read(path: Path, damage: Damage) -> list[Run]:
     id_counts: Counter[str] = Counter()
     runs = []
     for dialogue in dialogues:
-        run_id = unique(f"{path.stem}/{dialogue.task_id}/{dialogue.trial}", id_counts)
+        run_id = make_unique(f"{path.stem}/{dialogue.task_id}/{dialogue.trial}", id_counts)
         runs.append(dialogue.run(run_id, f"{group}/{dialogue.task_id}", cap))
     return runs
 
@@ -76,7 +76,7 @@ def read(path: Path, damage: Damage) -> list[Run]:
 def _cap(dialogues: Sequence[_Dialogue]) -> int | None:
     """The cap that stopped a run, if one did: the length of the longest runs, if one of them did not end by itself."""
     longest = max((len(dialogue.builder.steps) for dialogue in dialogues), default=0)
-    stops = sum(len(dialogue.builder.steps) == longest and not dialogue.ended for dialogue in dialogues)
+    stops = sum(len(dialogue.builder.steps) == longest and not dialogue.has_ended for dialogue in dialogues)
     return longest if longest and stops and (longest == CAP or stops > 1) else None
 
 
@@ -95,7 +95,7 @@ class _Dialogue:
             self._take(path, mapping(message))
 
     @property
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         """Whether the user ended the dialogue, or the agent transferred it."""
         role, steps = self.last.get("role"), self.builder.steps
         if role == "user":
@@ -121,11 +121,11 @@ class _Dialogue:
         self.last = message
 
     def run(self, run_id: str, task: str, cap: int | None) -> Run:
-        stop: StopReason | Stop = "finished" if self.ended else "aborted"
+        stop: StopReason | Stop = "finished" if self.has_ended else "aborted"
         limits: dict[str, int] = {}
-        if self.error is not None and not self.ended:
+        if self.error is not None and not self.has_ended:
             stop = "error"
-        elif cap is not None and len(self.builder.steps) == cap and not self.ended:
+        elif cap is not None and len(self.builder.steps) == cap and not self.has_ended:
             stop, limits = self.builder.cap_stop(cap, "max_num_steps"), {"steps": cap}
         return self.builder.build(
             run_id,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import boolab as bl
-from boolab.logs.readers._swe_bench import MAX_FOLDERS, resolved
+from boolab.logs.readers._swe_bench import MAX_FOLDERS, is_resolved
 from tests.support.samples import own
 
 INSTANCE = "repo__x-1"
@@ -42,9 +42,9 @@ def test_the_report_of_an_instance_is_found_below_the_logs(tmp_path: Path, place
     path = log(tmp_path)
     put(tmp_path / place / INSTANCE / "report.json", {INSTANCE: {"patch_exists": True, "resolved": label}})
     put(tmp_path / place / f"{INSTANCE}0" / "report.json", {f"{INSTANCE}0": {"resolved": not label}})
-    assert resolved(path, INSTANCE) is label
+    assert is_resolved(path, INSTANCE) is label
     assert [run.success for run in bl.load_runs(path)] == [label]
-    assert resolved(log(tmp_path, "repo__x-2"), "repo__x-2") is None
+    assert is_resolved(log(tmp_path, "repo__x-2"), "repo__x-2") is None
 
 
 @pytest.mark.parametrize("name", ["report.json", "openai__gpt-5-mini.run-1.json"])
@@ -65,22 +65,22 @@ def test_the_report_of_a_run_says_what_was_resolved(
 ) -> None:
     path = log(tmp_path)
     put(tmp_path / name, lists)
-    assert resolved(path, INSTANCE) is label
+    assert is_resolved(path, INSTANCE) is label
 
 
 def test_reports_of_several_models_go_by_the_runs_model(tmp_path: Path) -> None:
     path = log(tmp_path)
     for model, label in (("openai__gpt-5", True), ("openai__gpt-5-mini", False)):
         put(tmp_path / "eval" / model / INSTANCE / "report.json", {INSTANCE: {"resolved": label}})
-    assert resolved(path, INSTANCE) is None
-    assert resolved(path, INSTANCE, "openai/gpt-5-mini") is False
-    assert resolved(path, INSTANCE, "openai/gpt-5") is True
+    assert is_resolved(path, INSTANCE) is None
+    assert is_resolved(path, INSTANCE, "openai/gpt-5-mini") is False
+    assert is_resolved(path, INSTANCE, "openai/gpt-5") is True
 
 
 def test_a_report_of_an_instance_without_a_verdict_is_unknown(tmp_path: Path) -> None:
     path = log(tmp_path)
     put(tmp_path / "eval" / "m" / INSTANCE / "report.json", {INSTANCE: {"patch_exists": True}})
-    assert resolved(path, INSTANCE) is None
+    assert is_resolved(path, INSTANCE) is None
 
 
 def test_links_are_not_followed_and_the_search_has_a_limit(tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_links_are_not_followed_and_the_search_has_a_limit(tmp_path: Path) -> No
     put(tmp_path / "elsewhere" / "m" / INSTANCE / "report.json", {INSTANCE: {"resolved": True}})
     (tmp_path / "logs" / "eval").symlink_to(tmp_path / "elsewhere")
     (tmp_path / "logs" / "loop").symlink_to(tmp_path)
-    assert resolved(path, INSTANCE) is None
+    assert is_resolved(path, INSTANCE) is None
     assert MAX_FOLDERS <= 10_000
 
 
@@ -96,4 +96,4 @@ def test_an_evaluation_of_another_experiment_does_not_count(tmp_path: Path) -> N
     path = log(tmp_path / "first").replace(tmp_path / "first" / f"{INSTANCE}.traj.json")
     put(tmp_path / "second" / INSTANCE / "report.json", {INSTANCE: {"resolved": True}})
     put(tmp_path / "m.second.json", {"resolved_ids": [INSTANCE]})
-    assert resolved(path, INSTANCE) is None
+    assert is_resolved(path, INSTANCE) is None
