@@ -15,8 +15,8 @@ from benchmarks.study.length_ratios import rank_correlation
 from boolab.core.text import count
 from boolab.display.numbers import level, percent, span
 from boolab.plots import palette, style
-from boolab.plots._frames import floats, frame_of, missing
-from boolab.plots._grid import by_group
+from boolab.plots._frames import floats, format_missing, frame_of
+from boolab.plots._grid import split_groups
 from boolab.plots._labels import Line, label_points
 from boolab.stats.finding import Finding
 
@@ -62,7 +62,7 @@ def plot_length_ratio(table: Finding | pd.DataFrame, *, title: str | None = styl
     frame = frame_of(table, lambda other: other, _NEEDED, "length_ratio")
     names = [str(name) for name in frame.columns]
     keys = names[: names.index("rule")]
-    parts = [(name, part) for name, part in by_group(frame, keys, MAX_GROUPS) if part["length_ratio"].notna().all()]
+    parts = [(name, part) for name, part in split_groups(frame, keys, MAX_GROUPS) if part["length_ratio"].notna().all()]
     if not parts:
         return style.empty_axes(ax, "no group with both successes and failures")
     rows = pd.concat([part.iloc[[0]] for _, part in parts])
@@ -78,7 +78,7 @@ def plot_length_ratio(table: Finding | pd.DataFrame, *, title: str | None = styl
     kept = level(keep[0]) if len(keep) == 1 else "enough"
     return style.finish(
         ax,
-        title=style.chosen(title, _title(ratio, saved)),
+        title=style.choose_title(title, _title(ratio, saved)),
         xlabel="failures / successes" if style.is_small(ax) else _REST,
         ylabel="steps saved",
         grid=ax.yaxis,
@@ -153,4 +153,4 @@ def _notes(frame: pd.DataFrame, rows: pd.DataFrame, *, fitted: bool) -> Iterable
     levels = frame["confidence"].dropna().unique().tolist() if "confidence" in frame else []
     yield f"Thin lines: {level(levels[0])} intervals of what this cap saves." if len(levels) == 1 else ""
     yield "Counted on the runs that the cap was chosen by."
-    yield missing(len(frame) - len(rows), "group", "without both successes and failures, not shown")
+    yield format_missing(len(frame) - len(rows), "group", "without both successes and failures, not shown")

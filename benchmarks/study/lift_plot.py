@@ -14,8 +14,8 @@ from boolab.core.text import count, shorten
 from boolab.display.numbers import count_span
 from boolab.errors import SettingError
 from boolab.plots import palette, style
-from boolab.plots._frames import floats, frame_of, missing
-from boolab.plots._grid import by_group
+from boolab.plots._frames import floats, format_missing, frame_of
+from boolab.plots._grid import split_groups
 from boolab.stats.finding import Finding
 
 _NEEDED: Final = ("rule", "n_runs", "alarms", "true_alarms", "precision", "precision_low", "precision_high",
@@ -68,7 +68,7 @@ def plot_lift(table: Finding | pd.DataFrame, *, title: str | None = style.AUTO, 
     what = "runs that fail" if kinds == ["failed"] else "runs to be found"
     return style.finish(
         ax,
-        title=style.chosen(title, _title(rows, rules[0])),
+        title=style.choose_title(title, _title(rows, rules[0])),
         xlabel="",
         ylabel="",
         grid=ax.xaxis,
@@ -82,7 +82,7 @@ def _rows(frame: pd.DataFrame) -> pd.DataFrame:
     """A row for each group with an alarm, the largest difference first."""
     names = [str(name) for name in frame.columns]
     keys = [name for name in names[: names.index("rule")] if name not in _NEEDED]
-    found = [part.iloc[[0]].assign(name=name or "all runs") for name, part in by_group(frame, keys, MAX_GROUPS)]
+    found = [part.iloc[[0]].assign(name=name or "all runs") for name, part in split_groups(frame, keys, MAX_GROUPS)]
     rows = pd.concat(found) if found else frame.assign(name="")
     rows = rows[(rows["alarms"].fillna(0) > 0) & rows["precision"].notna() & rows["base_rate"].notna()]
     rows = rows.assign(points=floats(rows["precision"]) - floats(rows["base_rate"]), sure=floats(rows["lift_low"]) > 1)
@@ -160,4 +160,4 @@ def _notes(frame: pd.DataFrame, rows: pd.DataFrame) -> Iterable[str]:
     levels = frame["confidence"].dropna().unique().tolist() if "confidence" in frame else []
     yield f"Bands: {100 * levels[0]:.4g}% intervals of precision." if len(levels) == 1 else ""
     yield "Hollow and grey: not shown to exceed the base rate." if not rows["sure"].all() else ""
-    yield missing(len(frame) - len(rows), "group", "without an alarm, not shown")
+    yield format_missing(len(frame) - len(rows), "group", "without an alarm, not shown")

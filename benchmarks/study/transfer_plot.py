@@ -18,8 +18,8 @@ from boolab.core.text import count, shorten
 from boolab.display.numbers import level, percent, span
 from boolab.errors import SettingError
 from boolab.plots import palette, style
-from boolab.plots._frames import check_columns, floats, frame_of, missing
-from boolab.plots.palette import BROKEN_COLOURS, HELD_COLOURS, WHITE, around, rising
+from boolab.plots._frames import check_columns, floats, format_missing, frame_of
+from boolab.plots.palette import BROKEN_COLOURS, HELD_COLOURS, WHITE, diverging_colours, sequential_colours
 from boolab.plots.themed import new_figure
 from boolab.stats.finding import Finding
 
@@ -107,7 +107,7 @@ def plot_transfer(
     bar.update_ticks()
     return style.finish(
         ax,
-        title=style.chosen(title, _title(frame, keep)),
+        title=style.choose_title(title, _title(frame, keep)),
         xlabel="judged on",
         ylabel="chosen on",
         grid=None,
@@ -153,9 +153,9 @@ def _axes(square: _Square) -> Axes:
 def _colours(ax: Axes, value: str, keep: float, cells: npt.NDArray[np.float64]) -> tuple[Colormap, Normalize]:
     """For what is kept, two ranges that meet at the promise; for what is saved, one."""
     if value == "kept_share":
-        return around(keep, 0)
+        return diverging_colours(keep, 0)
     known = cells[~np.isnan(cells)]
-    return rising(palette.SAVED, 0, max(0.01, float(known.max(initial=0))), style.ground(ax))
+    return sequential_colours(palette.SAVED, 0, max(0.01, float(known.max(initial=0))), style.ground(ax))
 
 
 def _draw(ax: Axes, cells: npt.NDArray[np.float64], colours: Colormap, scale: Normalize) -> None:
@@ -250,4 +250,4 @@ def _notes(frame: pd.DataFrame, value: str) -> Iterable[str]:
     folds: Any = own["folds"].dropna().unique().tolist() if "folds" in own else []
     if len(folds) == 1:
         yield f"On its own group, a rule is chosen in {int(folds[0]):,} folds by task and judged on the tasks left out."
-    yield missing(int(frame["kept_share"].isna().sum()), "pair", "without a known figure")
+    yield format_missing(int(frame["kept_share"].isna().sum()), "pair", "without a known figure")

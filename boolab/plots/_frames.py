@@ -36,16 +36,16 @@ def sample(runs: pd.DataFrame, keys: Sequence[str] = (), unit: str = "run") -> s
             counted_runs = runs if name == "agent" and len(named_runs) else named_runs
             n = len(counted_runs[columns].fillna("").drop_duplicates())
             parts += [count(n, name)] if n else []
-    return after_set(runs, f"{', '.join(parts)}.")
+    return add_set_name(runs, f"{', '.join(parts)}.")
 
 
-def after_set(frame: pd.DataFrame, text: str) -> str:
+def add_set_name(frame: pd.DataFrame, text: str) -> str:
     """For a note: a text about the sample, after the name of the data set, if the frame is of one."""
     name = str(frame.attrs.get(SET, "")) or set_of(frame)
     return f"{shorten(name)}, {text}" if name else text
 
 
-def missing(n: int, noun: str, description: str) -> str:
+def format_missing(n: int, noun: str, description: str) -> str:
     """For a note: how many have this property; nothing, where there are none."""
     return f"{count(n, noun)} {description}." if n else ""
 
@@ -126,7 +126,7 @@ def stop_reasons(runs: pd.DataFrame, looks: Mapping[str, Look] = STOP_LOOKS) -> 
 
 def unknown_reasons(reasons: pd.Series[str], unit: str = "run") -> str:
     """For a note: of how many runs, or turns, the stop reason is unknown."""
-    return missing(int((reasons == UNKNOWN).sum()), unit, "of unknown stop reason")
+    return format_missing(int((reasons == UNKNOWN).sum()), unit, "of unknown stop reason")
 
 
 class Groups(NamedTuple):
@@ -182,7 +182,7 @@ def _groups(code: pd.Series[int], texts: Sequence[str], unit: str) -> Groups:
     shown_codes = sorted(sizes.nlargest(MAX_GROUPS).index)
     rows = code.map({group_code: row for row, group_code in enumerate(shown_codes)})
     hidden_count = count(int(rows.isna().sum()), unit)
-    note = missing(len(sizes) - len(shown_codes), "further group", f"not shown, with {hidden_count}")
+    note = format_missing(len(sizes) - len(shown_codes), "further group", f"not shown, with {hidden_count}")
     return Groups(
         rows,
         [shorten(texts[group_code]) for group_code in shown_codes],
@@ -207,7 +207,7 @@ def cross(rows: Cells, columns: pd.Series[str], looks: Mapping[str, Look]) -> pd
     return pd.crosstab(rows, columns).reindex(columns=list(looks), fill_value=0)
 
 
-def stacked(counts: pd.DataFrame) -> Iterator[tuple[str, Any, Any, Any]]:
+def stack_counts(counts: pd.DataFrame) -> Iterator[tuple[str, Any, Any, Any]]:
     """For each column that holds something: its name, which rows have it, and where its parts start and end."""
     ends = counts.cumsum(axis=1)
     for name in counts.columns[counts.any()]:

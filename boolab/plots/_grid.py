@@ -14,7 +14,7 @@ from boolab.errors import SettingError, near, nearest
 from boolab.frames.dtypes import Cell, axis_value, is_missing
 from boolab.io.checks import repr_of
 from boolab.limits.table import LIMITS, MEASURES
-from boolab.plots._frames import after_set, check_columns, missing
+from boolab.plots._frames import add_set_name, check_columns, format_missing
 from boolab.plots.palette import GROUP_LOOKS
 
 
@@ -130,7 +130,7 @@ def _group_columns(table: pd.DataFrame) -> list[str]:
     return names
 
 
-def by_group(
+def split_groups(
     frame: pd.DataFrame, groups: Sequence[str], max_groups: int = len(GROUP_LOOKS)
 ) -> list[tuple[str, pd.DataFrame]]:
     """The rows of each group, in the order in which they appear."""
@@ -208,10 +208,10 @@ def words_of(rows: pd.DataFrame) -> SuccessWords:
 
 def sample_of(frame: pd.DataFrame, parts: Sequence[tuple[str, pd.DataFrame]], words: SuccessWords) -> Iterator[str]:
     """For a note: what the parts of a frame are drawn from, and what is missing in them, where that is worst."""
-    runs = sum(_first(part, "n_runs") for _, part in parts)
+    runs = sum(_largest_count(part, "n_runs") for _, part in parts)
     if "n_runs" in parts[0][1]:
-        successes = words.number(sum(_first(part, "successes") for _, part in parts))
-        yield after_set(frame, f"{count(runs, words.unit)}, {successes}.")
+        successes = words.number(sum(_largest_count(part, "successes") for _, part in parts))
+        yield add_set_name(frame, f"{count(runs, words.unit)}, {successes}.")
     for name, description in (
         ("n_censored", "censored: stopped by the harness's own limit"),
         ("n_not_identified", "not identified: a turn was stopped inside a session"),
@@ -223,15 +223,15 @@ def sample_of(frame: pd.DataFrame, parts: Sequence[tuple[str, pd.DataFrame]], wo
         yield f"Up to {count(worst, noun, f'{noun}es' if noun == 'success' else '')} {description}." if worst else ""
 
 
-def left_out(part: pd.DataFrame, saved: str, unit: str) -> str:
+def omission_note(part: pd.DataFrame, saved: str, unit: str) -> str:
     """For a note: what a sum of what is saved leaves out."""
     measure = saved.removesuffix("_usd")
     name = f"n_unknown_{measure}"
     worst = int(part[name].max()) if name in part and part[name].notna().any() else 0
-    return missing(worst, unit, f"of unknown {measure} left out of what is saved")
+    return format_missing(worst, unit, f"of unknown {measure} left out of what is saved")
 
 
-def _first(part: pd.DataFrame, name: str) -> int:
+def _largest_count(part: pd.DataFrame, name: str) -> int:
     values = part[name].dropna() if name in part else part.iloc[:0, 0]
     return int(values.max()) if len(values) else 0
 

@@ -20,13 +20,13 @@ from boolab.plots._grid import (
     UNITS,
     Point,
     SuccessWords,
-    by_group,
     grid_of,
     point_of,
     row_at,
     sample_of,
     setting,
     spent_and_saved,
+    split_groups,
     words_of,
 )
 from boolab.plots.palette import STOP_LOOKS
@@ -88,7 +88,7 @@ def square_of(
     fixed = {**{name: v for name, v in point.items() if name not in (x, y)}, **(at or {})}
     grid = grid_of(table, [x, y], columns, fixed)
     words = words_of(grid.rows)
-    ((_, rows),) = by_group(grid.rows, grid.groups, 1) if len(grid.rows) else [("", grid.rows)]
+    ((_, rows),) = split_groups(grid.rows, grid.groups, 1) if len(grid.rows) else [("", grid.rows)]
     target = {name: point[name] for name in (x, y) if name in point}
     marked_row = row_at(rows, target) if target and len(rows) else None
     measure = _measure(rows, value, words)
@@ -96,14 +96,14 @@ def square_of(
     indices = [rows[name].map({v: i for i, v in enumerate(values)}).fillna(len(values) - 1).astype(int)
               for name, values in ((y, up_values), (x, across))]  # fmt: skip
 
-    def laid_out(numbers: pd.Series[Any]) -> npt.NDArray[Any]:
+    def fill_square(numbers: pd.Series[Any]) -> npt.NDArray[Any]:
         out = np.full((len(up_values), len(across)), np.nan)
         out[indices[0], indices[1]] = floats(numbers)
         return out
 
-    cells = laid_out(measure.numbers)
-    good = laid_out(_enough(rows, keep)) == 1 if keep is not None else None
-    empty = _why_empty(rows, measure, value, words, cells)
+    cells = fill_square(measure.numbers)
+    good = fill_square(_keeps_enough(rows, keep)) == 1 if keep is not None else None
+    empty = _empty_reason(rows, measure, value, words, cells)
     title = "" if empty else _title(rows, measure, good, keep, marked_row, value, words, (x, y))
     sample = sample_of(rows, [("", rows)], words) if "successes" in rows else ()
     notes = () if empty else (*sample, grid.note.strip(),
@@ -141,7 +141,7 @@ def _values(rows: pd.DataFrame, name: str) -> list[Any]:
     return [*values, None] if rows[name].isna().any() else values
 
 
-def _why_empty(
+def _empty_reason(
     rows: pd.DataFrame, measure: CellMeasure, value: str, words: SuccessWords, cells: npt.NDArray[Any]
 ) -> str:
     if rows.empty:
@@ -168,18 +168,20 @@ def _measure(rows: pd.DataFrame, value: str, words: SuccessWords) -> CellMeasure
     if value == "success_share":
         return CellMeasure(raw, f"{words.unit}s that succeed (share)", is_share=True)
     if value.startswith("n_") and value != "n_runs" and "n_runs" in rows:
-        return CellMeasure(shares(raw, rows["n_runs"]), f"{words.unit}s {_ended(value[2:])} (share)", is_share=True)
+        return CellMeasure(
+            shares(raw, rows["n_runs"]), f"{words.unit}s {_describe_end(value[2:])} (share)", is_share=True
+        )
     unit = UNITS[value][1] if value in UNITS else value.replace("_", " ")
     return CellMeasure(raw, f"{unit} spent" if value in UNITS else unit, is_share=False)
 
 
-def _ended(name: str) -> str:
+def _describe_end(name: str) -> str:
     """What such runs or turns do, as in "runs that end by tool budget", "runs truncated"."""
     words = name.replace("_", " ")
     return f"that end by {words}" if name in STOP_LOOKS and name != "finished" else words
 
 
-def _enough(rows: pd.DataFrame, keep: float) -> pd.Series[Any]:
+def _keeps_enough(rows: pd.DataFrame, keep: float) -> pd.Series[Any]:
     """Whether a setting keeps that share on record."""
     base = rows["successes"].astype("Float64")
     return ((rows["kept_lower"].astype("Float64") >= keep * base - 1e-9) & (base > 0)).astype("Float64")
@@ -230,7 +232,7 @@ def _title(
         enough_count = int(good.sum())
         share = "all" if keep == 1 else f"at least {whole_percent(keep, 1)} of"
         if value.startswith("saved_") and enough_count and measure.is_share:
-            best = int(measure.numbers.where(_enough(rows, keep) == 1).fillna(-1).argmax())
+            best = int(measure.numbers.where(_keeps_enough(rows, keep) == 1).fillna(-1).argmax())
             row = row_at(rows.iloc[best : best + 1], {})
             largest_amount = spent_and_saved(value.removeprefix("saved_"), row, "Up to").replace("Up to ", "", 1)
             return f"Up to {largest_amount} are saved while {share} {words.number(int(total))} are kept"

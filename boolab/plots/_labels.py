@@ -118,7 +118,7 @@ class _Labels:
             if not len(line_path):
                 continue
             size = Text.get_window_extent(text, renderer)
-            best = _best(line_path, other_paths, (size.width, size.height), taken_boxes, frame, point, self.gap)
+            best = _best_place(line_path, other_paths, (size.width, size.height), taken_boxes, frame, point, self.gap)
             text.set_position((best[0], best[1]))
             label_box: Box = (best[0], best[1], best[0] + size.width, best[1] + size.height)
             is_outside = label_box[2] > frame[2] or label_box[1] < frame[1]
@@ -134,7 +134,7 @@ def _covers(box: Box, other_paths: Sequence[Points], rim: float) -> bool:
     return any(x0 - rim < x < x1 + rim and y0 - rim < y < y1 + rim for x, y in single)
 
 
-def _best(
+def _best_place(
     line_path: Points,
     other_paths: Sequence[Points],
     size: tuple[float, float],
@@ -237,7 +237,9 @@ class FrontNames:
         if self.best is not None:
             row = self.front.iloc[self.best]
             if small:
-                self._in_corner(f"{shorten(str(row['rule']), NAME_CHARS)}\nsaves {percent(float(row['saved_share']))}")
+                self._write_in_corner(
+                    f"{shorten(str(row['rule']), NAME_CHARS)}\nsaves {percent(float(row['saved_share']))}"
+                )
             self.ax.plot([row["saved_share"]], [row["kept_share"]], linestyle="", marker="o",
                          markersize=6 if small else 11, markerfacecolor="none",
                          markeredgecolor=style.tint(self.ax, palette.SAVED), markeredgewidth=1.2 if small else 1.8,
@@ -266,7 +268,7 @@ class FrontNames:
         style.annotate(self.ax, text, point, (left_edge - x, low - y), strength, va="bottom", gid="setting", zorder=6,
                        path_effects=halo, weight=weight, annotation_clip=False).set_in_layout(False)  # fmt: skip
 
-    def _in_corner(self, text: str) -> None:
+    def _write_in_corner(self, text: str) -> None:
         """Write a text into the corner under the front or the one beyond it, whichever is the emptier."""
         wide = style.text_width(text, self.size) / style.room(self.ax) + 0.06
         high = 2.6 * self.size / style.row_height(self.ax, 1) + 0.06

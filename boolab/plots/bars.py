@@ -23,10 +23,10 @@ from boolab.plots._frames import (
     check_top,
     columns_of,
     cross,
+    format_missing,
     groups_of,
-    missing,
     sample,
-    stacked,
+    stack_counts,
     stop_reasons,
     table_of,
     unknown_reasons,
@@ -41,7 +41,7 @@ def draw_bars(ax: Axes, counts: pd.DataFrame, looks: Mapping[str, palette.Look])
     """A horizontal bar for each row of a table of counts, divided by column; the parts, each with its column's name."""
     parts: list[tuple[Rectangle, str]] = []
     rows = np.arange(len(counts))
-    for name, mask, start, end in stacked(counts):
+    for name, mask, start, end in stack_counts(counts):
         paint = style.paint(ax, looks[name], len(counts))
         bars = ax.barh(rows[mask], end - start, height=0.72, left=start, label=name, **paint)
         parts += [(bar, name) for bar in bars]
@@ -168,7 +168,7 @@ def plot_stop_reasons(
     key = style.key_of(ax, reasons, look_of)
     return style.finish(
         ax,
-        title=style.chosen(title, _reasons_title(reasons)),
+        title=style.choose_title(title, _reasons_title(reasons)),
         xlabel="% of a row's runs" if in_shares else "runs",
         ylabel=", ".join(keys),
         grid=ax.xaxis,
@@ -229,7 +229,7 @@ def plot_tools(data: Data, *, top: int = 12, title: str | None = style.AUTO, ax:
     label_ends(ax, shown_tools, [_failures(row) for row in shown_tools.to_dict("records")])
     key = style.key_of(ax, outcomes, CALL_LOOKS)
     notes = _tools_notes(calls, tool_counts, tool_counts.iloc[top:])
-    heading = style.chosen(title, _tools_title(tool_counts))
+    heading = style.choose_title(title, _tools_title(tool_counts))
     return style.finish(ax, title=heading, xlabel="tool calls", ylabel="tool", grid=ax.xaxis, key=key, notes=notes,
                         subject="Results of calls by tool")  # fmt: skip
 
@@ -254,8 +254,8 @@ def _tools_notes(calls: pd.DataFrame, tool_counts: pd.DataFrame, rest: pd.DataFr
     total, hidden_totals = tool_counts.sum().astype(int), rest.sum().astype(int)
     notes = [
         f"{count(len(calls), 'call')} of {count(len(tool_counts), 'tool')}{runs}.",
-        missing(total[UNKNOWN], "call", "of unknown error status"),
-        missing(total["dropped"], "call", "dropped: paid for, never executed"),
+        format_missing(total[UNKNOWN], "call", "of unknown error status"),
+        format_missing(total["dropped"], "call", "dropped: paid for, never executed"),
     ]
     if len(rest):
         of_hidden = f"{count(int(hidden_totals.sum()), 'call')} ({_failures(hidden_totals.to_dict())})"

@@ -22,14 +22,14 @@ from boolab.plots._grid import (
     UNITS,
     Point,
     SuccessWords,
-    by_group,
     grid_of,
-    left_out,
+    omission_note,
     point_of,
     row_at,
     sample_of,
     setting,
     spent_and_saved,
+    split_groups,
     words_of,
 )
 from boolab.plots._labels import Line, label_lines, stairs
@@ -105,7 +105,7 @@ def plot_caps(
     grid = grid_of(table, [axis], columns, {**fixed_values, **(at or {})})
     (name,) = grid.axes
     words = words_of(grid.rows)
-    parts = by_group(grid.rows, grid.groups, len(palette.GROUP_LOOKS) if ax is not None else MAX_PANELS)
+    parts = split_groups(grid.rows, grid.groups, len(palette.GROUP_LOOKS) if ax is not None else MAX_PANELS)
     curves = [_curve(group, part, name, saved) for group, part in parts]
     drawn_curves = [(curve, part) for curve, (_, part) in zip(curves, parts, strict=True) if len(curve.x)]
     curves, parts = [curve for curve, _ in drawn_curves], [(curve.name, part) for curve, part in drawn_curves]
@@ -116,15 +116,15 @@ def plot_caps(
     target = {name: point[name]} if name in point else {}
     marked_rows = [row_at(curve.rows if target and not is_missing(target[name]) else part, target) if target else None
               for curve, (_, part) in zip(curves, parts, strict=True)]  # fmt: skip
-    heading = style.chosen(title, _title(name, curves, marked_rows, words, saved))
+    heading = style.choose_title(title, _title(name, curves, marked_rows, words, saved))
     notes = [*sample_of(table, parts, words), grid.note.strip(), *_notes(curves, words, saved, name)]
     if len(curves) > len(palette.GROUP_LOOKS):
 
-        def alone(part: pd.DataFrame, panel: Axes) -> Axes:
+        def draw_panel(part: pd.DataFrame, panel: Axes) -> Axes:
             plain = part.drop(columns=grid.groups)
             return plot_caps(plain, axis=name, saved=saved, recommended=target or None, ax=panel)
 
-        return draw_panels(parts, alone, title=heading, notes=notes)
+        return draw_panels(parts, draw_panel, title=heading, notes=notes)
     ax = style.axes_for(ax)
     _scale(ax, curves, name)
     lines = _draw(ax, curves, words, saved)
@@ -241,12 +241,12 @@ def _mark(
         marked_rows = [None] * len(curves)  # the title has it
     for curve, row in zip(curves, marked_rows, strict=True):
         if row is not None:
-            parts = [f"keeps {_kept(row)}", spent_and_saved(saved, row)]
+            parts = [f"keeps {_format_kept(row)}", spent_and_saved(saved, row)]
             texts += [f"{curve.name}: {', '.join(filter(None, parts))}"] if curve.name else list(filter(None, parts))
     return Line([value] * 2, [0.04, 0.9], "\n".join(texts), style.fade(ax, 0.9))
 
 
-def _kept(row: Mapping[str, Any]) -> str:
+def _format_kept(row: Mapping[str, Any]) -> str:
     """How many are kept, as in "17-18 of 21"."""
     if pd.isna(row["successes"]) or pd.isna(row["kept_lower"]) or pd.isna(row["kept_upper"]):
         return "an unknown number"
@@ -265,18 +265,18 @@ def _title(
         return _groups_title(name, curves, words)
     total = curves[0].rows["successes"].iloc[0]
     if row is not None:
-        kept_text = f"keeps {_kept(row)} {words.plural}" if not pd.isna(total) and total else ""
+        kept_text = f"keeps {_format_kept(row)} {words.plural}" if not pd.isna(total) and total else ""
         result = " and ".join(filter(None, [kept_text, spent_and_saved(saved, row)]))
         return capitalize(f"{setting(name, row[name])} {result or 'is recommended'}")
     if pd.isna(total):
         return f"How many {words.plural} a {LIMITS[name].label} keeps is not known"
     if not total:
         return f"No {words.singular} to keep, whatever the {LIMITS[name].label}"
-    tight = _tightest(curves[0])
+    tight = _tightest_row(curves[0])
     if tight is None:
         last = row_at(curves[0].rows.iloc[-1:], {})
-        return f"Even {setting(name, last[name])} keeps only {_kept(last)} {words.plural}"
-    result = " and ".join(filter(None, [f"keeps {_all(int(total), words)}", spent_and_saved(saved, tight)]))
+        return f"Even {setting(name, last[name])} keeps only {_format_kept(last)} {words.plural}"
+    result = " and ".join(filter(None, [f"keeps {_format_all(int(total), words)}", spent_and_saved(saved, tight)]))
     return capitalize(f"{setting(name, tight[name])} {result}")
 
 
@@ -285,7 +285,7 @@ def _groups_title(name: str, curves: Sequence[_CapCurve], words: SuccessWords) -
     having = [curve for curve in curves if (curve.rows["successes"].fillna(1) > 0).any()]
     if not having:
         return f"No group has {words.plural} to keep"
-    tight = [(row[name], curve.name) for curve in having if (row := _tightest(curve)) is not None]
+    tight = [(row[name], curve.name) for curve in having if (row := _tightest_row(curve)) is not None]
     with_some = "" if len(having) == len(curves) else " that have some"
     if len(tight) < len(having):
         lossy_count = len(having) - len(tight)
@@ -299,13 +299,13 @@ def _groups_title(name: str, curves: Sequence[_CapCurve], words: SuccessWords) -
     return f"All {words.plural} are kept from {setting(name, low)} ({first}) to {high:,g} ({last})"
 
 
-def _all(n: int, words: SuccessWords) -> str:
+def _format_all(n: int, words: SuccessWords) -> str:
     if n > 2:  # noqa: PLR2004 - "the one", "both"
         return f"all {n:,} {words.plural}"
     return f"the one {words.singular}" if n == 1 else f"both {words.plural}"
 
 
-def _tightest(curve: _CapCurve) -> Mapping[str, Any] | None:
+def _tightest_row(curve: _CapCurve) -> Mapping[str, Any] | None:
     """The row of the least value from which on all is kept on record."""
     rows = curve.rows
     loses_some = (rows["kept_lower"] < rows["successes"]).fillna(value=True) | (rows["successes"].fillna(0) == 0)
@@ -322,9 +322,9 @@ def _notes(curves: Sequence[_CapCurve], words: SuccessWords, saved: str, name: s
     if all(np.isnan(curve.saved).all() for curve in curves):
         yield f"Not drawn: {UNITS[saved][1]} saved, which the source does not report."
     elif not has_groups:
-        yield left_out(curves[0].rows, saved, words.unit)
+        yield omission_note(curves[0].rows, saved, words.unit)
     off_row = curves[0].off_row
     if off_row is not None and not has_groups and not pd.isna(off_row["successes"]):
-        parts = [f"keeps {_kept(off_row)}", spent_and_saved(saved, off_row)]
+        parts = [f"keeps {_format_kept(off_row)}", spent_and_saved(saved, off_row)]
         yield f"{capitalize(setting(name, None))}: {', '.join(filter(None, parts))}."
     yield "Counts on record."

@@ -16,8 +16,8 @@ from matplotlib.ticker import MaxNLocator
 from boolab.core.text import count, shorten
 from boolab.display.numbers import level, percent, span
 from boolab.plots import style
-from boolab.plots._frames import floats, frame_of, missing
-from boolab.plots._grid import by_group
+from boolab.plots._frames import floats, format_missing, frame_of
+from boolab.plots._grid import split_groups
 from boolab.stats.compare_rules.cross_validation import POOLED, SAME_TASKS
 from boolab.stats.finding import Finding
 
@@ -71,7 +71,7 @@ def plot_crossval(data: Finding | pd.DataFrame, *, title: str | None = style.AUT
     _draw(ax, rows, left_edge)
     return style.finish(
         ax,
-        title=style.chosen(title, _title(rows, keep)),
+        title=style.choose_title(title, _title(rows, keep)),
         xlabel="successes kept",
         ylabel="",
         grid=ax.xaxis,
@@ -86,7 +86,7 @@ def _rows(frame: pd.DataFrame) -> pd.DataFrame:
     names = [str(name) for name in frame.columns]
     keys = names[: names.index("part")]
     columns = ["rule", "successes", "kept_share", "kept_low", "kept_high", "saved_share", "holds"]
-    groups = by_group(frame, keys, MAX_GROUPS)
+    groups = split_groups(frame, keys, MAX_GROUPS)
     row_list = []
     for name, part in groups:
         by_part = part.set_index("part")
@@ -213,5 +213,5 @@ def _notes(ax: Axes, rows: pd.DataFrame, frame: pd.DataFrame, keep: float | None
     left_out = int((frame["part"] == SAME_TASKS).sum()) - len(pooled)
     lows = floats(rows["kept_low"])
     cut_count = int((lows[~np.isnan(lows)] < ax.get_xlim()[0]).sum())
-    yield missing(cut_count, "interval", f"{'begins' if cut_count == 1 else 'begin'} below the axis")
-    yield missing(left_out, "group", "with too few tasks to hold some out")
+    yield format_missing(cut_count, "interval", f"{'begins' if cut_count == 1 else 'begin'} below the axis")
+    yield format_missing(left_out, "group", "with too few tasks to hold some out")

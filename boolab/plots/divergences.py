@@ -16,7 +16,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from boolab.core.text import shorten
 from boolab.errors import SettingError
 from boolab.plots import palette, style
-from boolab.plots.palette import rising
+from boolab.plots.palette import sequential_colours
 
 _COLOUR: Final = palette.GROUP_LOOKS[0][0]
 """What diverges late is dark on a light background: even steps in lightness, the same to colour-blind readers."""
@@ -51,16 +51,16 @@ def plot_divergences(table: pd.DataFrame, *, title: str | None = style.AUTO, ax:
         >>> bl.plots.plot_divergences(table, ax=Figure(figsize=(9, 6)).subplots()).get_title(loc="left")
         'All 3 pairs of policies diverge, 2 of them by step 4'
     """
-    steps = _checked(table)
+    steps = _check_table(table)
     if len(steps) < 2:  # noqa: PLR2004 - a pair
         return style.empty_axes(ax, "no pairs of policies")
-    order = _grouped(steps, list(range(len(steps))))
+    order = _order_by_divergence(steps, list(range(len(steps))))
     cells, names = steps[np.ix_(order, order)], [str(table.index[i]) for i in order]
     ax = style.axes_for(ax, max(3.2, 2.0 + _ROW_HEIGHT * len(names)))
     upper = cells[np.triu_indices(len(cells), 1)]
     known_steps = upper[np.isfinite(upper)]
     last_step = max(2.0, float(known_steps.max()) if len(known_steps) else 2.0)
-    colours, scale = rising(to_hex(style.tint(ax, _COLOUR)), 1, last_step, style.ground(ax), log=True)
+    colours, scale = sequential_colours(to_hex(style.tint(ax, _COLOUR)), 1, last_step, style.ground(ax), log=True)
     _draw(ax, cells, colours, scale)
     _label(ax, names)
     if len(known_steps):
@@ -68,7 +68,7 @@ def plot_divergences(table: pd.DataFrame, *, title: str | None = style.AUTO, ax:
     key = [Patch(label="never diverge", facecolor=style.fade(ax, style.NO_VALUE), linewidth=0)]
     return style.finish(
         ax,
-        title=style.chosen(title, _title(upper, known_steps)),
+        title=style.choose_title(title, _title(upper, known_steps)),
         xlabel="",
         ylabel="policy",
         grid=None,
@@ -78,7 +78,7 @@ def plot_divergences(table: pd.DataFrame, *, title: str | None = style.AUTO, ax:
     )
 
 
-def _checked(table: pd.DataFrame) -> npt.NDArray[Any]:
+def _check_table(table: pd.DataFrame) -> npt.NDArray[Any]:
     """The steps, infinite where two never diverge."""
     if [*table.index] != [*table.columns]:
         msg = "the table is not square: expected a row and a column for each policy, as divergences makes them"
@@ -90,7 +90,7 @@ def _checked(table: pd.DataFrame) -> npt.NDArray[Any]:
     return steps
 
 
-def _grouped(steps: npt.NDArray[Any], indices: list[int]) -> list[int]:
+def _order_by_divergence(steps: npt.NDArray[Any], indices: list[int]) -> list[int]:
     """An order in which those that diverge late are neighbours: the largest group first, each ordered likewise."""
     if len(indices) <= 1:
         return indices
@@ -106,7 +106,7 @@ def _grouped(steps: npt.NDArray[Any], indices: list[int]) -> list[int]:
             home.append(i)
     if len(groups) == 1:  # the first is not the one that diverges
         return indices
-    ordered = (_grouped(steps, group) for group in sorted(groups, key=len, reverse=True))
+    ordered = (_order_by_divergence(steps, group) for group in sorted(groups, key=len, reverse=True))
     return [*chain.from_iterable(ordered)]
 
 

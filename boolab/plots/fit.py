@@ -15,7 +15,7 @@ from boolab.core.text import count, shorten
 from boolab.display.numbers import percent, whole_percent
 from boolab.errors import SettingError
 from boolab.plots import palette, style
-from boolab.plots._frames import after_set, check_top
+from boolab.plots._frames import add_set_name, check_top
 from boolab.plots._labels import stairs
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def plot_fit(
     for column in ("recorded", "simulated") if of == "success_steps" else ():
         if rows[column].isna().any():
             raise SettingError(f"of={of!r}: no {column} turn ended as a success: there is nothing to compare")
-    sample = after_set(fit.bands, f"{count(fit.turns, 'turn')} on record.")
+    sample = add_set_name(fit.bands, f"{count(fit.turns, 'turn')} on record.")
     notes = [sample, f"Band: {100 * fit.confidence:.4g}% of as many simulated turns."]
     if of == "tools":
         rows = rows.sort_values("recorded", ascending=False, kind="stable").reset_index(drop=True)
@@ -90,7 +90,7 @@ def plot_fit(
     xlabel, ylabel = _LABELS[of]
     return style.finish(
         ax,
-        title=style.chosen(title, _title(fit.goodness, of)),
+        title=style.choose_title(title, _title(fit.goodness, of)),
         xlabel=f"{xlabel} (logarithmic)" if ax.get_xscale() == "log" else xlabel,
         ylabel=ylabel,
         grid=ax.xaxis if of == "tools" else ax.yaxis,

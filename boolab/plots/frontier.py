@@ -18,8 +18,8 @@ from boolab.core.text import count, shorten
 from boolab.display.numbers import count_span, level, percent
 from boolab.errors import SettingError
 from boolab.plots import palette, style
-from boolab.plots._frames import after_set, check_columns, floats, frame_of, missing
-from boolab.plots._grid import by_group
+from boolab.plots._frames import add_set_name, check_columns, floats, format_missing, frame_of
+from boolab.plots._grid import split_groups
 from boolab.plots._labels import NAME_CHARS, FrontNames, Line, label_lines
 from boolab.plots.style import MAX_PANELS, draw_panels
 from boolab.stats.compare_rules.frontiers import Frontier, first_on_front
@@ -104,7 +104,7 @@ def plot_frontier(
     check_columns(band, _BAND, "frontier makes")
     keys = _group_columns(frame)
     lines = _lines_beside(beside or {})
-    groups = by_group(frame, keys, MAX_PANELS if ax is None and not lines else 1)
+    groups = split_groups(frame, keys, MAX_PANELS if ax is None and not lines else 1)
     shown_rows = frame[frame["on_front"].fillna(value=False) & (frame["kept_share"] >= least)]
     reach = max(0.05, min(1.0, 1.06 * float(floats(shown_rows["saved_share"]).max(initial=0))))
     parts = [
@@ -113,14 +113,14 @@ def plot_frontier(
     ]
     looks = _looks(parts)
     if len(parts) == 1:
-        return _one(parts[0], looks, keep, title, ax, lines)
+        return _draw_front(parts[0], looks, keep, title, ax, lines)
     named_parts = [(f"{part.name} ({_successes(part):,})", part) for part in parts]
 
-    def alone(part: _FrontGroup, panel: Axes) -> Axes:
-        return _one(part, looks, keep, None, panel)
+    def draw_panel(part: _FrontGroup, panel: Axes) -> Axes:
+        return _draw_front(part, looks, keep, None, panel)
 
-    heading = style.chosen(title, _title_of_panels(parts, keep))
-    return draw_panels(named_parts, alone, title=heading, notes=_notes_of_panels(parts, keep, looks))
+    heading = style.choose_title(title, _title_of_panels(parts, keep))
+    return draw_panels(named_parts, draw_panel, title=heading, notes=_notes_of_panels(parts, keep, looks))
 
 
 def _group_columns(frame: pd.DataFrame) -> list[str]:
@@ -152,7 +152,7 @@ def _looks(parts: Sequence[_FrontGroup]) -> dict[str, tuple[str, str]]:
     return looks | dict.fromkeys(names[len(palette.GROUP_LOOKS) :], palette.GROUP_LOOKS[-1][::2])
 
 
-def _best(part: _FrontGroup, keep: float | None) -> int | None:
+def _best_index(part: _FrontGroup, keep: float | None) -> int | None:
     """The place in the front of the setting that saves most of those that keep enough; None if none does."""
     if keep is None:
         return None
@@ -164,7 +164,7 @@ def _successes(part: _FrontGroup) -> int:
     return int(part.rows["successes"].iloc[0])
 
 
-def _one(
+def _draw_front(
     part: _FrontGroup,
     looks: dict[str, tuple[str, str]],
     keep: float | None,
@@ -199,7 +199,7 @@ def _one(
         ax.plot(floats(kind_rows["saved_share"]), floats(kind_rows["kept_share"]), linestyle="", marker=marker,
                 markersize=_mark_size(front, small=small), color=style.tint(ax, color), markeredgewidth=0, label=kind,
                 zorder=4, clip_on=False)  # fmt: skip
-    best = _best(part, keep)
+    best = _best_index(part, keep)
     _draw_even_trade(ax)
     if keep is not None:
         ax.axhline(keep, color=ink, linewidth=1.2, linestyle=(0, (1, 1.5)), zorder=1, label="keep")
@@ -215,7 +215,7 @@ def _one(
         _draw_beside(ax, lines, Line(np.repeat(x, 2)[:-1], np.repeat(y, 2)[1:]), mark, keep)
     return style.finish(
         ax,
-        title=style.chosen(title, _title(part, keep, best, lines)),
+        title=style.choose_title(title, _title(part, keep, best, lines)),
         xlabel="steps saved",
         ylabel="successes kept",
         grid=ax.yaxis,
@@ -292,7 +292,7 @@ def _title(part: _FrontGroup, keep: float | None, best: int | None, lines: Seque
 def _title_of_panels(parts: Sequence[_FrontGroup], keep: float | None) -> str:
     saved = []
     for part in parts:
-        best = _best(part, keep)
+        best = _best_index(part, keep)
         if best is not None:
             saved.append((float(part.front["saved_share"].iloc[best]), part.name))
     if keep is None or not saved:
@@ -307,7 +307,7 @@ def _notes(parts: Sequence[_FrontGroup], keep: float | None) -> Iterable[str]:
     tasks = [int(part.rows["n_tasks"].iloc[0]) for part in parts]
     suffix = " each" if len(parts) > 1 else ""
     sample = f"{count_span(min(runs), max(runs), 'run')} of {count_span(min(tasks), max(tasks), 'task')}{suffix}."
-    yield after_set(parts[0].rows, sample)
+    yield add_set_name(parts[0].rows, sample)
     levels = {float(value) for value in _values(parts, "confidence")}
     if any(len(part.band) for part in parts):
         share_text = f"{level(levels.pop())} of" if len(levels) == 1 else "most of"
@@ -320,7 +320,7 @@ def _notes(parts: Sequence[_FrontGroup], keep: float | None) -> Iterable[str]:
     success_kinds = {str(value) for value in _values(parts, "success_by")}
     yield f"Success by {', '.join(sorted(success_kinds))}." if success_kinds - {"label"} else ""
     unknown = sum(int(part.rows["n_unknown"].max()) for part in parts if "n_unknown" in part.rows)
-    yield missing(unknown, "run", "in which a counter that a rule needs is unknown")
+    yield format_missing(unknown, "run", "in which a counter that a rule needs is unknown")
 
 
 def _values(parts: Sequence[_FrontGroup], column: str) -> Iterator[Any]:

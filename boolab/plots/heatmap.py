@@ -23,7 +23,7 @@ from boolab.limits.table import LIMITS
 from boolab.plots import palette, style
 from boolab.plots._grid import Point
 from boolab.plots._grid_cells import CellMeasure, Square, cell_text, square_of
-from boolab.plots.palette import WHITE, around, rising
+from boolab.plots.palette import WHITE, diverging_colours, sequential_colours
 
 _MAX_NUMBERS = 600  # of cells: with more, none shows its number
 _GAP = 0.15  # of a cell, or more in a fine grid: between the numbers and no limit
@@ -108,7 +108,7 @@ def plot_heatmap(
     _ticks(ax, across, up_side)
     return style.finish(
         ax,
-        title=style.chosen(title, square.title),
+        title=style.choose_title(title, square.title),
         xlabel=f"{LIMITS[x].label} ({LIMITS[x].unit})",
         ylabel=LIMITS[y].label if style.is_small(ax) else f"{LIMITS[y].label} ({LIMITS[y].unit})",
         grid=None,
@@ -126,9 +126,9 @@ def scale_of(square: Square, ground: palette.Color = WHITE, *, dark: bool = Fals
     """
     shows_kept = square.value.startswith("kept_")
     if shows_kept and square.keep is not None:
-        return around(square.keep, float(np.nanmin(square.cells)), dark=dark)
+        return diverging_colours(square.keep, float(np.nanmin(square.cells)), dark=dark)
     color = palette.KEPT if shows_kept else palette.SAVED if square.value.startswith("saved_") else "#46505c"
-    return rising(palette.lighter(color) if dark else color, *square.limits, ground)
+    return sequential_colours(palette.lighten(color) if dark else color, *square.limits, ground)
 
 
 def _axes_of(table: pd.DataFrame, x: str | None, y: str | None) -> tuple[str, str]:
@@ -209,21 +209,21 @@ def _outline(ax: Axes, good: npt.NDArray[Any], across: _Side, up_side: _Side) ->
     segments: list[Any] = []
     for i, j in np.argwhere(good[:, 1:] != good[:, :-1]):
         x = (across.ends[j] + across.starts[j + 1]) / 2
-        segments.append([(x, _low(up_side, i)), (x, _high(up_side, i))])
+        segments.append([(x, _low_edge(up_side, i)), (x, _high_edge(up_side, i))])
     for i, j in np.argwhere(good[1:] != good[:-1]):
         y = (up_side.ends[i] + up_side.starts[i + 1]) / 2
-        segments.append([(_low(across, j), y), (_high(across, j), y)])
+        segments.append([(_low_edge(across, j), y), (_high_edge(across, j), y)])
     # First a wider line in the colour of the ground, so that the outline is seen on any cell.
     for color, linewidth, name in ((style.ground(ax), 4.2, ""), (style.fade(ax, 0.95), 1.8, "keep")):
         line = LineCollection(segments, colors=color, linewidths=linewidth, zorder=3, label=name, capstyle="projecting")
         ax.add_collection(line, autolim=False)
 
 
-def _low(side: _Side, i: int) -> float:
+def _low_edge(side: _Side, i: int) -> float:
     return float(side.starts[i] if i == 0 else (side.ends[i - 1] + side.starts[i]) / 2)
 
 
-def _high(side: _Side, i: int) -> float:
+def _high_edge(side: _Side, i: int) -> float:
     return float(side.ends[i] if i + 1 == len(side.ends) else (side.ends[i] + side.starts[i + 1]) / 2)
 
 
@@ -264,12 +264,12 @@ def _ticks(ax: Axes, across: _Side, up_side: _Side) -> None:
         widest = max(style.text_width(text, size) for text in texts if text != NO_LIMIT or len(texts) == 1)
         texts = texts if side is up_side else [text.replace(NO_LIMIT, NO_LIMIT.replace(" ", "\n")) for text in texts]
         tick_room = size * 1.5 if side is up_side else widest + size
-        indices = _thinned(side.settings, max(1, int(room / tick_room)))
+        indices = _thin_ticks(side.settings, max(1, int(room / tick_room)))
         axis.set_ticks([side.middles[i] for i in indices], [texts[i] for i in indices], **style.PLAIN)
         axis.set_tick_params(labelsize=size, length=0)
 
 
-def _thinned(values: Sequence[Any], max_ticks: int) -> list[int]:
+def _thin_ticks(values: Sequence[Any], max_ticks: int) -> list[int]:
     """Which values get a tick: all, or multiples of a round number, or every nth; no limit always."""
     off_indices = [len(values) - 1] if is_missing(values[-1]) else []
     on_indices = list(range(len(values) - len(off_indices)))

@@ -108,7 +108,7 @@ def light_edge(look: Look) -> str:
     return look.ink if look.fill == "none" else to_hex(mix(to_rgb(look.fill), (1.0, 1.0, 1.0), 0.6))
 
 
-def lighter(color: str) -> str:
+def lighten(color: str) -> str:
     """A colour of lines on a dark background."""
     return DARK[_MEANINGS[color]] if color in _MEANINGS else to_hex(mix(to_rgb(color), (1.0, 1.0, 1.0), 0.6))
 
@@ -116,7 +116,7 @@ def lighter(color: str) -> str:
 _MEANINGS: Final = {color: name for name, color in LIGHT.items()}
 IN_DARK: Final[Mapping[str, str]] = {
     **{look.ink: light_edge(look) for look in (*TURN_LOOKS.values(), *CALL_LOOKS.values())},
-    **{color: lighter(color) for color in (*(color for color, _, _ in GROUP_LOOKS), *_MEANINGS)},
+    **{color: lighten(color) for color in (*(color for color, _, _ in GROUP_LOOKS), *_MEANINGS)},
 }
 """What colours of lines, letters and edges become on a dark background; those of most areas do not change."""
 
@@ -140,7 +140,7 @@ HELD_IN_DARK: Final = ("#1d3347", "#2c5c83")
 """The same for a dark page, where what is near the promise is dark."""
 
 
-def around(keep: float, low: float, *, dark: bool = False) -> tuple[Colormap, Normalize]:
+def diverging_colours(keep: float, low: float, *, dark: bool = False) -> tuple[Colormap, Normalize]:
     """Two ranges that meet at the share that is to be kept, from the lowest share on."""
     broken_colours, held_colours = (BROKEN_IN_DARK, HELD_IN_DARK) if dark else (BROKEN_COLOURS, HELD_COLOURS)
     below_colours, above = (
@@ -151,7 +151,7 @@ def around(keep: float, low: float, *, dark: bool = False) -> tuple[Colormap, No
     return ListedColormap(np.concatenate((below_colours, above))), TwoSlopeNorm(centre, min(low, centre - 0.01), 1)
 
 
-def rising(
+def sequential_colours(
     color: str, low: float, high: float, ground: Color = WHITE, *, log: bool = False
 ) -> tuple[Colormap, Normalize]:
     """One range, from near the background to a colour."""

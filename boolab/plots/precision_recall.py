@@ -16,8 +16,8 @@ from boolab.core.text import count, shorten
 from boolab.display.numbers import count_span, percent, span
 from boolab.errors import SettingError
 from boolab.plots import palette, style
-from boolab.plots._frames import after_set, floats, frame_of, missing
-from boolab.plots._grid import by_group
+from boolab.plots._frames import add_set_name, floats, format_missing, frame_of
+from boolab.plots._grid import split_groups
 from boolab.plots.palette import GROUP_LOOKS
 from boolab.plots.style import MAX_PANELS, draw_panels
 
@@ -78,19 +78,21 @@ def plot_precision_recall(data: pd.DataFrame, *, title: str | None = style.AUTO,
     keys = [str(name) for name in frame.columns[: list(frame.columns).index("detector")] if name not in _COLUMNS]
     parts = [
         _DetectorGroup(name, rows, rows[floats(rows["alarms"]) > 0].reset_index(drop=True))
-        for name, rows in by_group(frame, keys, MAX_PANELS if ax is None else 1)
+        for name, rows in split_groups(frame, keys, MAX_PANELS if ax is None else 1)
     ]
     if len(parts) == 1:
-        return _one(parts[0], names, title, ax)
+        return _draw_group(parts[0], names, title, ax)
 
-    def alone(part: _DetectorGroup, panel: Axes) -> Axes:
-        return _one(part, names, None, panel)
+    def draw_panel(part: _DetectorGroup, panel: Axes) -> Axes:
+        return _draw_group(part, names, None, panel)
 
-    return draw_panels([(part.name, part) for part in parts], alone, title=style.chosen(title, _title_of_panels(parts)),
-                       notes=_notes_of_panels(parts, names))  # fmt: skip
+    heading = style.choose_title(title, _title_of_panels(parts))
+    return draw_panels(
+        [(part.name, part) for part in parts], draw_panel, title=heading, notes=_notes_of_panels(parts, names)
+    )
 
 
-def _one(part: _DetectorGroup, names: Sequence[str], title: str | None, ax: Axes | None) -> Axes:
+def _draw_group(part: _DetectorGroup, names: Sequence[str], title: str | None, ax: Axes | None) -> Axes:
     """One group, in Axes of its own or in a panel."""
     ax = style.axes_for(ax, 4.8)
     small = style.is_small(ax)
@@ -109,7 +111,7 @@ def _one(part: _DetectorGroup, names: Sequence[str], title: str | None, ax: Axes
                   linewidth=0.8 if small else 1.4, zorder=2, label=f"{name} interval")  # fmt: skip
         ax.plot(x, y, color=ink, linestyle=dash, linewidth=1 if small else 1.5, marker=marker, markeredgewidth=0,
                 markersize=2.5 if small else 4.5, label=name, zorder=3, clip_on=False)  # fmt: skip
-    best = _best(part)
+    best = _best_index(part)
     if best is not None:
         row: Any = part.points.iloc[best]
         ax.plot([row["recall"]], [row["precision"]], linestyle="", marker="o", markersize=7 if small else 12,
@@ -118,7 +120,7 @@ def _one(part: _DetectorGroup, names: Sequence[str], title: str | None, ax: Axes
     _write(ax, part, best)
     return style.finish(
         ax,
-        title=style.chosen(title, _title(part, best)),
+        title=style.choose_title(title, _title(part, best)),
         xlabel="recall",
         ylabel="precision",
         grid=ax.yaxis,
@@ -128,7 +130,7 @@ def _one(part: _DetectorGroup, names: Sequence[str], title: str | None, ax: Axes
     )
 
 
-def _best(part: _DetectorGroup) -> int | None:
+def _best_index(part: _DetectorGroup) -> int | None:
     """The place of the point whose recall is farthest above its rate of false alarms; None if there is none."""
     differences = floats(part.points["recall"]) - floats(part.points["false_alarm_rate"])
     return None if np.isnan(differences).all() else int(np.nanargmax(differences))
@@ -193,7 +195,7 @@ def _title(part: _DetectorGroup, best: int | None) -> str:
 
 
 def _title_of_panels(parts: Sequence[_DetectorGroup]) -> str:
-    best_points = [part.points.iloc[best] for part in parts if (best := _best(part)) is not None]
+    best_points = [part.points.iloc[best] for part in parts if (best := _best_index(part)) is not None]
     if not best_points:
         return f"What detectors find in {count(len(parts), 'group')}"
     winners = pd.Series([str(row["detector"]) for row in best_points]).value_counts()
@@ -209,7 +211,7 @@ def _notes(parts: Sequence[_DetectorGroup]) -> Iterable[str]:
     runs, positive = rows["n_runs"].dropna(), rows["n_positive"].dropna()
     if len(runs):
         suffix = " per group" if len(parts) > 1 else ""
-        yield after_set(parts[0].rows, f"{count_span(int(runs.min()), int(runs.max()), 'run')}{suffix}.")
+        yield add_set_name(parts[0].rows, f"{count_span(int(runs.min()), int(runs.max()), 'run')}{suffix}.")
     if len(positive):
         yield f"To find: {span(int(positive.min()), int(positive.max()))} {_kind(rows)}."
     yield "Numbers: thresholds. Ring: recall less rate of false alarms is largest. Dashed: base rate."
@@ -217,7 +219,7 @@ def _notes(parts: Sequence[_DetectorGroup]) -> Iterable[str]:
     if len(levels) == 1:
         yield f"Upright lines: {100 * levels[0]:.4g}% intervals of precision."
     silent = int((floats(rows["alarms"]) == 0).sum())
-    yield missing(silent, "threshold", "without an alarm, not shown")
+    yield format_missing(silent, "threshold", "without an alarm, not shown")
 
 
 def _notes_of_panels(parts: Sequence[_DetectorGroup], names: Sequence[str]) -> Iterable[str]:

@@ -16,7 +16,7 @@ from boolab.display.numbers import span
 from boolab.errors import SettingError
 from boolab.frames.dtypes import Cell
 from boolab.plots import style
-from boolab.plots._frames import after_set, floats, frame_of, missing, no_value
+from boolab.plots._frames import add_set_name, floats, format_missing, frame_of, no_value
 from boolab.plots.style import MAX_PANELS, draw_panels
 from boolab.stats.finding import Finding
 
@@ -99,7 +99,7 @@ def plot_scorecard(table: Finding | pd.DataFrame, *, title: str | None = style.A
     ax.hlines(np.arange(1, len(rows)) - 0.5, 0, 1, colors=[style.fade(ax, 0.12)], linewidth=0.8)
     return style.finish(
         ax,
-        title=style.chosen(title, _title(rows, names)),
+        title=style.choose_title(title, _title(rows, names)),
         xlabel="share",
         ylabel="",
         grid=ax.xaxis,
@@ -153,7 +153,7 @@ def _panels(rows: pd.DataFrame, keys: list[str], title: str | None) -> Axes:
         rule_rows.index = pd.Index(groups[rule_rows.index])
         parts.append((shorten(rule, _RULE_NAME), rule_rows[~rule_rows.index.duplicated()].reindex(order)))
     height = min(_MAX_PANEL, max(_MIN_PANEL, _PANEL_TEXTS + _PER_GROUP * len(order)))
-    heading = style.chosen(title, _title_of_panels(rows, rules, len(order)))
+    heading = style.choose_title(title, _title_of_panels(rows, rules, len(order)))
     return draw_panels(parts, _panel, title=heading, notes=_notes_of_panels(rows), height=height)
 
 
@@ -208,20 +208,20 @@ def _draw(ax: Axes, rows: pd.DataFrame, name: str, mark: _Mark) -> None:
 
 def _counts(row: Mapping[str, Any], *, small: bool) -> str:
     """What stands at the right of a row: alarms, what they cost, what they save."""
-    alarms = _whole(row["alarms"])
+    alarms = _whole_number(row["alarms"])
     if alarms is None or not alarms:
         first = "no alarms" if alarms == 0 else "alarms unknown"
     else:
-        first = f"{count(alarms, 'alarm')}, {_whole(row['true_alarms']) or 0:,} true"
+        first = f"{count(alarms, 'alarm')}, {_whole_number(row['true_alarms']) or 0:,} true"
     if small:
         return first
-    clean = _whole(row.get("clean_threshold"))
+    clean = _whole_number(row.get("clean_threshold"))
     first += f"; none false from {clean:,} up" if clean is not None else ""
-    return "\n".join(filter(None, [first, _lost(row), _saved(row)] if alarms else [first]))
+    return "\n".join(filter(None, [first, _format_lost(row), _format_saved(row)] if alarms else [first]))
 
 
-def _lost(row: Mapping[str, Any]) -> str:
-    low, high = (_whole(row.get(f"successes_lost_{end}")) for end in ("lower", "upper"))
+def _format_lost(row: Mapping[str, Any]) -> str:
+    low, high = (_whole_number(row.get(f"successes_lost_{end}")) for end in ("lower", "upper"))
     if low is None or high is None:
         return ""
     base = row.get("successes")
@@ -232,14 +232,14 @@ def _lost(row: Mapping[str, Any]) -> str:
     )
 
 
-def _saved(row: Mapping[str, Any]) -> str:
+def _format_saved(row: Mapping[str, Any]) -> str:
     steps, cost = row.get("saved_steps"), row.get("saved_cost_usd")
     parts = [] if steps is None or pd.isna(steps) else [count(int(steps), "step")]
     parts += [] if cost is None or pd.isna(cost) else [f"${cost:,.2f}"]
     return f"saved {', '.join(parts)}" if parts else ""
 
 
-def _whole(value: Cell) -> int | None:
+def _whole_number(value: Cell) -> int | None:
     return None if value is None or pd.isna(value) else int(value)
 
 
@@ -281,7 +281,7 @@ def _positives(rows: pd.DataFrame) -> str:
 def _title(rows: pd.DataFrame, names: list[str]) -> str:
     positives = _positives(rows)
     if len(rows) == 1:
-        return _one(_records(rows)[0], shorten(names[0], MAX_NAME), positives)
+        return _describe_rule(_records(rows)[0], shorten(names[0], MAX_NAME), positives)
     alarms = rows["alarms"].fillna(0)
     sounding = rows[alarms > 0]
     n = len(rows)
@@ -294,7 +294,9 @@ def _title(rows: pd.DataFrame, names: list[str]) -> str:
         best = int(floats(clean["true_alarms"]).argmax())
         row = _records(clean.iloc[best : best + 1])[0]
         name = shorten(names[int(clean.index[best])], MAX_NAME)
-        found_text = f"{_whole(row['true_alarms']) or 0:,} of {_whole(row['n_positive']) or 0:,} {positives}"
+        found_text = (
+            f"{_whole_number(row['true_alarms']) or 0:,} of {_whole_number(row['n_positive']) or 0:,} {positives}"
+        )
         if len(clean) == 1:
             return f"{name} raises no false alarm and finds {found_text}"
         return f"{len(clean):,} of {n:,} rules raise alarms and no false one; {name} finds most, {found_text}"
@@ -304,12 +306,12 @@ def _title(rows: pd.DataFrame, names: list[str]) -> str:
     best = int(np.nanargmax(ratio))
     row = _records(sounding.iloc[best : best + 1])[0]
     name = shorten(names[int(sounding.index[best])], MAX_NAME)
-    right = f"{_whole(row['true_alarms']) or 0:,} of {_whole(row['alarms']) or 0:,}"
+    right = f"{_whole_number(row['true_alarms']) or 0:,} of {_whole_number(row['alarms']) or 0:,}"
     return f"No rule is without false alarms; {name} is right most often, in {right}"
 
 
-def _one(row: Mapping[str, Any], name: str, positives: str) -> str:
-    alarms, true, base = (_whole(row[key]) for key in ("alarms", "true_alarms", "n_positive"))
+def _describe_rule(row: Mapping[str, Any], name: str, positives: str) -> str:
+    alarms, true, base = (_whole_number(row[key]) for key in ("alarms", "true_alarms", "n_positive"))
     if not alarms:
         return f"{name} raises no alarm" if alarms == 0 else f"What {name} finds is not known"
     found_text = f" and finds {true:,} of {base:,} {positives}" if base else ""
@@ -320,7 +322,7 @@ def _notes(rows: pd.DataFrame) -> Iterable[str]:
     runs, positive = rows["n_runs"].dropna(), rows["n_positive"].dropna()
     if len(runs):
         low, high = int(runs.min()), int(runs.max())
-        yield after_set(rows, f"{span(low, high)} run{'' if high == 1 else 's'}{' per row' if low != high else ''}.")
+        yield add_set_name(rows, f"{span(low, high)} run{'' if high == 1 else 's'}{' per row' if low != high else ''}.")
     kinds = rows["positive_is"].dropna().astype(str).unique().tolist() if "positive_is" in rows else []
     if len(positive):
         low, high = int(positive.min()), int(positive.max())
@@ -330,4 +332,4 @@ def _notes(rows: pd.DataFrame) -> Iterable[str]:
     if len(levels) == 1:
         yield f"Lines: {100 * levels[0]:.4g}% intervals."
     noun = "row" if _group_columns(rows) else "rule"
-    yield missing(int(rows["precision"].isna().sum()), noun, "without a known precision")
+    yield format_missing(int(rows["precision"].isna().sum()), noun, "without a known precision")

@@ -23,10 +23,10 @@ from boolab.plots._frames import (
     Groups,
     columns_of,
     cross,
+    format_missing,
     groups_of,
-    missing,
     sample,
-    stacked,
+    stack_counts,
     stop_reasons,
     table_of,
     unknown_reasons,
@@ -47,7 +47,7 @@ class Bins(NamedTuple):
     hint: str = ""
     rest: int | None = None
 
-    def holding(self, numbers: pd.Series[int]) -> pd.Series[int]:
+    def find_bins(self, numbers: pd.Series[int]) -> pd.Series[int]:
         """The bin of each number."""
         return pd.cut(numbers, self.edges, labels=False)
 
@@ -140,8 +140,8 @@ def plot_steps(
     censored = int(known_runs["censored"].astype("boolean").sum()) if "censored" in known_runs else 0
     notes = [
         sample(runs, keys, unit),
-        missing(len(runs) - len(known_runs), unit, "not shown: number of steps unknown"),
-        missing(censored, unit, "censored: full length unknown"),
+        format_missing(len(runs) - len(known_runs), unit, "not shown: number of steps unknown"),
+        format_missing(censored, unit, "censored: full length unknown"),
         unknown_reasons(reasons, unit),
     ]
     if by is None:
@@ -167,7 +167,7 @@ def plot_steps(
     hint = f" ({bins.hint})" if bins.hint and not dots else ""
     key = style.key_of(ax, reasons, looks, markers=dots)
     xlabel, ticks = f"steps per {unit}{hint}", ax.yaxis if by is None else ax.xaxis
-    return style.finish(ax, title=style.chosen(title, finding), xlabel=xlabel, ylabel=ylabel, grid=ticks, key=key,
+    return style.finish(ax, title=style.choose_title(title, finding), xlabel=xlabel, ylabel=ylabel, grid=ticks, key=key,
                         notes=notes, subject=f"Steps per {unit}, by stop reason")  # fmt: skip
 
 
@@ -175,9 +175,9 @@ def _draw_histogram(
     ax: Axes, steps: pd.Series[int], reasons: pd.Series[str], bins: Bins, looks: Mapping[str, Look]
 ) -> None:
     """A stacked bar for each bin."""
-    counts = cross(bins.holding(steps), reasons, looks)
+    counts = cross(bins.find_bins(steps), reasons, looks)
     left_edges, width = np.array(bins.positions)[counts.index], np.diff(bins.positions)[counts.index]
-    for name, mask, low, high in stacked(counts):
+    for name, mask, low, high in stack_counts(counts):
         paint = style.paint(ax, looks[name])
         ax.bar(left_edges[mask], high - low, width[mask], low, align="edge", label=name, **paint)
     style.count_ticks(ax, ax.yaxis)
@@ -192,12 +192,12 @@ def _draw_small_histograms(
     looks: Mapping[str, Look],
 ) -> None:
     """A histogram on each row, as high as its shares; all rows to one scale."""
-    counts = cross([groups.rows, bins.holding(steps)], reasons, looks)
+    counts = cross([groups.rows, bins.find_bins(steps)], reasons, looks)
     row, bin_index = (counts.index.get_level_values(level).to_numpy().astype(int) for level in (0, 1))
     left_edges, right = np.array(bins.positions)[bin_index], np.array(bins.positions)[bin_index + 1]
     sizes = np.array(groups.sizes)[row]
     foot, scale = row + 0.42, 0.86 / (counts.sum(axis=1) / sizes).max()
-    for name, mask, start, end in stacked(counts):
+    for name, mask, start, end in stack_counts(counts):
         low, high = (foot[mask] - ends / sizes[mask] * scale for ends in (start, end))
         corners: Any = np.array(
             [[left_edges[mask], right[mask], right[mask], left_edges[mask]], [low, low, high, high]]

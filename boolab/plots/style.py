@@ -38,7 +38,7 @@ from boolab.plots.palette import (  # noqa: F401 - for figures of one's own
     Look,
     is_dark,
     light_edge,
-    lighter,
+    lighten,
     mix,
 )
 from boolab.plots.themed import new_figure
@@ -84,7 +84,7 @@ def ground(ax: Axes) -> Color:
 
 def tint(ax: Axes, color: str) -> Color:
     """A colour for lines and letters: lighter on a dark background, to be readable."""
-    return to_rgb(lighter(color) if is_dark(ground(ax)) else color)
+    return to_rgb(lighten(color) if is_dark(ground(ax)) else color)
 
 
 def area(ax: Axes, look: Look) -> Ink:
@@ -205,7 +205,7 @@ def share_ticks(ax: Axes, axis: Axis) -> None:
     axis.set_major_formatter(PercentFormatter(1, decimals=0))
 
 
-def chosen(title: str | None, finding: str) -> str:
+def choose_title(title: str | None, finding: str) -> str:
     """The title of a plot: its finding, or the user's own, or none."""
     return finding if title == AUTO else title or ""
 

@@ -14,8 +14,8 @@ from boolab.core.text import count, shorten
 from boolab.display.numbers import format_all, whole_percent
 from boolab.errors import SettingError
 from boolab.plots import palette, style
-from boolab.plots._frames import Data, after_set, floats, frame_of, is_of_steps
-from boolab.plots._grid import UNITS, by_group
+from boolab.plots._frames import Data, add_set_name, floats, frame_of, is_of_steps
+from boolab.plots._grid import UNITS, split_groups
 from boolab.plots._labels import Line, label_lines, stairs
 from boolab.plots.style import MAX_PANELS, draw_panels
 from boolab.stats.finding import Finding
@@ -72,7 +72,7 @@ def plot_survival(
     """
     columns = [f"{kind}{end}" for kind, end in product(_INCIDENCES, ("", "_low", "_high"))]
     is_result = isinstance(data, pd.DataFrame) and not is_of_steps(data)
-    finding_or_frame = data if is_result or hasattr(data, "frame") else _computed(data)
+    finding_or_frame = data if is_result or hasattr(data, "frame") else _compute_survival(data)
     required_columns = [*_COLUMNS, *(columns if incidence else ["survival", "low", "high"])]
     frame = frame_of(finding_or_frame, lambda other: other, required_columns, "survival")
     noun = (
@@ -88,7 +88,7 @@ def plot_survival(
         frame = frame.assign(by_success=frame["by_success"].map({True: "success", False: "failure"}))
     groups = [str(name) for name in frame.columns[: list(frame.columns).index("of")]]
     max_groups = len(palette.GROUP_LOOKS) if ax is not None else MAX_PANELS
-    parts = [(name, part.sort_values("time")) for name, part in by_group(frame, groups, max_groups)]
+    parts = [(name, part.sort_values("time")) for name, part in split_groups(frame, groups, max_groups)]
     if incidence and frame["success"].isna().all():
         return style.empty_axes(ax, f"no labels: which {noun}s succeeded is not known")
     singular_unit, plural_unit = UNITS[units[0]]
@@ -97,10 +97,10 @@ def plot_survival(
         named_parts = [(f"{name} ({_size(part):,})", part.drop(columns=groups)) for name, part in parts]
         notes = _notes(frame, parts, noun, incidence=incidence, small=True)
 
-        def alone(part: pd.DataFrame, panel: Axes) -> Axes:
+        def draw_panel(part: pd.DataFrame, panel: Axes) -> Axes:
             return plot_survival(part, incidence=incidence, ax=panel)
 
-        return draw_panels(named_parts, alone, title=style.chosen(title, finding), notes=notes)
+        return draw_panels(named_parts, draw_panel, title=style.choose_title(title, finding), notes=notes)
     ax = style.axes_for(ax, 4.2 + 0.17 * len(parts))
     curves = _incidences(parts) if incidence else _survivals(parts)
     end = float(frame["time"].max())
@@ -109,7 +109,7 @@ def plot_survival(
     label_lines(ax, lines)
     style.finish(
         ax,
-        title=style.chosen(title, finding),
+        title=style.choose_title(title, finding),
         xlabel=plural_unit,
         ylabel="share ended" if incidence else "share still running",
         grid=ax.yaxis,
@@ -120,11 +120,11 @@ def plot_survival(
         else f"{plural_unit.capitalize()} until a {noun} ends",
     )
     if not style.is_small(ax):
-        _at_risk(ax, parts)
+        _draw_at_risk(ax, parts)
     return ax
 
 
-def _computed(runs: Data) -> Finding:
+def _compute_survival(runs: Data) -> Finding:
     from boolab.stats.survival import survival
 
     return survival(runs)
@@ -194,7 +194,7 @@ def _size(part: pd.DataFrame) -> int:
     return int(part["ended"].sum() + part["censored"].sum())
 
 
-def _at_risk(ax: Axes, parts: Sequence[tuple[str, pd.DataFrame]]) -> None:
+def _draw_at_risk(ax: Axes, parts: Sequence[tuple[str, pd.DataFrame]]) -> None:
     """A row for each group under the ticks: how many runs are still observed there."""
     size = style.sizes(ax).note
     first, last = ax.get_xlim()
@@ -268,7 +268,7 @@ def _notes(
     frame: pd.DataFrame, parts: Sequence[tuple[str, pd.DataFrame]], noun: str, *, incidence: bool, small: bool
 ) -> Iterable[str]:
     n, censored = sum(_size(part) for _, part in parts), int(frame["censored"].sum())
-    yield after_set(frame, f"{count(n, noun)}{f' in {len(parts)} groups' if len(parts) > 1 else ''}.")
+    yield add_set_name(frame, f"{count(n, noun)}{f' in {len(parts)} groups' if len(parts) > 1 else ''}.")
     if censored:
         counts = "it counts" if censored == 1 else "they count"
         yield f"{count(censored, noun)} censored (strokes): {counts} as running until then."

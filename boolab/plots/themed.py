@@ -45,7 +45,7 @@ class ThemedFigure(Figure):
         with mpl.rc_context(VECTOR):
             self.savefig(file, format="svg", bbox_inches="tight", metadata={"Date": None, "Creator": None})
         name = next((text for ax in self.axes if (text := ax.get_title(loc="left"))), "") or self.get_suptitle()
-        image = base64.b64encode(themed(file.getvalue()).encode()).decode()
+        image = base64.b64encode(theme_svg(file.getvalue()).encode()).decode()
         return render_template("figure.html", alt=name, image=image)
 
 
@@ -57,25 +57,25 @@ def new_figure(width: float, height: float, pad: float = 0.1) -> Figure:
     return plt.figure(figsize=(width, height), layout=layout, FigureClass=ThemedFigure)
 
 
-def themed(svg: str) -> str:
+def theme_svg(svg: str) -> str:
     """An SVG for light and dark: each colour that differs becomes a variable, set by the reader's theme."""
     names: dict[str, str] = {}
 
     def variable(match: re.Match[str]) -> str:
         color = match[0]
-        if in_dark(color) == color:
+        if dark_colour(color) == color:
             return color
         return f"var(--{names.setdefault(color, f'c{len(names)}')})"
 
     body = _NUMBER.sub(lambda found: f"{float(found[0]):.2f}", _COLOUR.sub(variable, svg))
     light = "".join(f"--{name}:{color};" for color, name in names.items())
-    dark = "".join(f"--{name}:{in_dark(color)};" for color, name in names.items())
+    dark = "".join(f"--{name}:{dark_colour(color)};" for color, name in names.items())
     light, dark = (f"svg{{{variables}fill:{ink}}}" for variables, ink in ((light, "#000000"), (dark, DARK["ink"])))
     rules = f"<style>{light}@media (prefers-color-scheme: dark){{{dark}}}</style>"
     return _HEAD.sub(lambda found: found[1] + rules, body, count=1)
 
 
-def in_dark(color: str) -> str:
+def dark_colour(color: str) -> str:
     """A colour of a light figure as a dark one has it: what means something, greys, edges; filled areas stay."""
     red, green, blue = to_rgb(color)
     if red == green == blue:  # black, faded towards white

@@ -23,7 +23,7 @@ from boolab.frames.tables import boundaries_df, calls_df, steps_df
 from boolab.limits.catalog import doom_loop
 from boolab.limits.table import COUNTERS
 from boolab.plots import style
-from boolab.plots._frames import missing
+from boolab.plots._frames import format_missing
 from boolab.plots.bars import ends, outcomes_of
 from boolab.plots.palette import CALL_LOOKS, STOP_LOOKS, UNKNOWN, Ink
 
@@ -116,7 +116,7 @@ def plot_timeline(
     key = [*style.key_of(ax, outcomes, CALL_LOOKS, markers=True), stop]
     finding = _title(run, outcomes, short=style.is_small(ax))
     notes = _notes(ax, run, calls, outcomes, step_axis, streak, turns)
-    return style.finish(ax, title=style.chosen(title, finding), xlabel=xlabel, ylabel="", grid=ax.yaxis, key=key,
+    return style.finish(ax, title=style.choose_title(title, finding), xlabel=xlabel, ylabel="", grid=ax.yaxis, key=key,
                         notes=notes, subject="One run, step by step")  # fmt: skip
 
 
@@ -325,8 +325,8 @@ def _notes(
     if not small:
         yield f"Limits: {', '.join(limits)}." if limits else "No limits on record."
     if not small:  # there the key has it
-        yield missing(int((outcomes == UNKNOWN).sum()), "call", "of unknown error status")
-        yield missing(int((outcomes == "dropped").sum()), "call", "dropped: paid for, never executed")
+        yield format_missing(int((outcomes == UNKNOWN).sum()), "call", "of unknown error status")
+        yield format_missing(int((outcomes == "dropped").sum()), "call", "dropped: paid for, never executed")
     if _is_dense(ax, len(run.steps)) and not small:
         yield "Long strokes: failed."
         yield f"The same call at most {max(streak):,.0f} times in a row." if max(streak) > 1 else ""

@@ -12,7 +12,7 @@ from matplotlib.ticker import FuncFormatter
 from boolab.core.text import count
 from boolab.display.text import capitalize
 from boolab.plots import palette, style
-from boolab.plots._frames import after_set, floats
+from boolab.plots._frames import add_set_name, floats
 from boolab.plots._labels import Line, label_lines
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def plot_trial(result: TrialResult | Trial, *, title: str | None = style.AUTO, a
     ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:+,.0f}" if value else "0"))
     return style.finish(
         ax,
-        title=style.chosen(title, _title(outcome)),
+        title=style.choose_title(title, _title(outcome)),
         xlabel="branches",
         ylabel=f"{outcome.success} added",
         grid=ax.yaxis,
@@ -107,7 +107,7 @@ def _number(value: float) -> str:
 
 def _notes(outcome: TrialResult) -> Iterator[str]:
     continued = f"{outcome.n_branches:,} of {outcome.n_open:,} open runs continued"
-    yield after_set(outcome.looks, f"{count(outcome.n_runs, 'run')}, {continued}.")
+    yield add_set_name(outcome.looks, f"{count(outcome.n_runs, 'run')}, {continued}.")
     if outcome.n_branches:
         yield f"Band: {100 * outcome.confidence:.4g}% at all looks together; only the order of the tasks is random."
     if outcome.hazards.gain is not None:

@@ -28,6 +28,6 @@ class PageTable(NamedTuple):
     note: str = ""  # a sentence below it; empty for none
 
 
-def rendered(template: str, **data: object) -> str:
+def render_template(template: str, **data: object) -> str:
     """A file in `templates`, filled in. Text is cleaned of control characters and escaped; `Markup` stays as it is."""
     return environment("boolab.report").get_template(template).render(data)

@@ -46,7 +46,7 @@ from boolab.report.data_quality import Quality
 from boolab.report.figures import Draw, PageFigures
 from boolab.report.frontier_chart import frontier_chart
 from boolab.report.how_to_set import how_to_set
-from boolab.report.html import PageCell, PageTable, rendered
+from boolab.report.html import PageCell, PageTable, render_template
 from boolab.report.limit_tables import GroupRows, LimitTables, Listed, declared_limits, linked, listed_cuts
 from boolab.report.progress import parts_bar
 from boolab.report.run_excerpts import MAX_ROWS, MAX_RUNS, RunBook
@@ -155,8 +155,8 @@ class _Page:
             "question": self._question(),
             "sentences": study.found.sentences,
             "explained": explained(study),
-            "proxies": [one for one in study.counted if one.proxy],
-            "mixed": len(study.counted) > 1,
+            "proxies": [one for one in study.counted_units if one.proxy],
+            "mixed": len(study.counted_units) > 1,
             "better_off": BETTER_OFF,
             "keep": level(question.keep),
             "sure": level(question.confidence),
@@ -171,7 +171,7 @@ class _Page:
                 "left": self._left("group", len(how_to_set(study))),
             },
         }
-        return rendered("page.html", **data, figure_style=self.figures.style())
+        return render_template("page.html", **data, figure_style=self.figures.style())
 
     # --- The answer ---------------------------------------------------------------------------------------------------
 
@@ -265,7 +265,7 @@ class _Page:
     def _stopped(self, row: SummaryRow, place: int) -> str:
         """The name of the list of the runs that a row's setting stops; "" if there are none."""
         limits = {name: value for name, value in row.limits.items() if value is not None}
-        cuts = self.study.stopped(limits, row.key)
+        cuts = self.study.find_stopped(limits, row.key)
         if not cuts:
             return ""
         to = f"stopped-{place}"
@@ -341,7 +341,7 @@ class _Page:
         caption = f"What each {LIMITS[axis].label} keeps and saves, the other limits off."
         kinds: dict[CountedUnits, list[GroupRows]] = {}
         for group in self.limits.rows[axis]:
-            kinds.setdefault(self.study.counted_in(group.key), []).append(group)
+            kinds.setdefault(self.study.counted_units_of(group.key), []).append(group)
         for shown in kinds.values():
             yield self._figure(self._caps_drawing(axis, shown), caption, panels=len(shown) > MAX_GROUPS)
 
@@ -390,8 +390,8 @@ class _Page:
     def _steps(self) -> Iterator[Markup]:
         """How long the units are: a figure of runs, or of turns; one of each where some groups have labels only."""
         frame = self.study.units_frame()
-        nouns = [self.study.counted_in(key).noun for key in self.study.unit_keys]
-        for noun in dict.fromkeys(one.noun for one in self.study.counted):
+        nouns = [self.study.counted_units_of(key).noun for key in self.study.unit_keys]
+        for noun in dict.fromkeys(one.noun for one in self.study.counted_units):
             units = frame.loc[np.array([own == noun for own in nouns], dtype=bool)]
             caption = f"How many {noun}s took how many steps, by the reason that ended them."
             yield self._figure(partial(plot_steps, units, by=self.by, unit=noun), caption)

@@ -30,7 +30,7 @@ class LimitRow(NamedTuple):
     mark: Literal["recommended", "tightest", ""]
 
     @property
-    def cut(self) -> int:
+    def n_cut(self) -> int:
         """How many successes are stopped before they were done."""
         return self.successes - self.kept[0]
 
@@ -69,7 +69,7 @@ def _tightest_value(rows: Sequence[LimitRow]) -> float | None:
     """The least value from which on no success is lost."""
     value = None
     for row in reversed(rows):
-        if row.cut > 0 or row.undecided or not row.successes:
+        if row.n_cut > 0 or row.undecided or not row.successes:
             break
         value = row.value
     return value

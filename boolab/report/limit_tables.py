@@ -51,7 +51,7 @@ class LimitTables:
         self.rows = {axis: list(self._rows(axis)) for axis in study.margins}
 
     def _rows(self, axis: str) -> Iterator[GroupRows]:
-        groups = {key: self._study.shown(axis, part, advice) for key, part, advice in self._study.groups(axis)}
+        groups = {key: self._study.limit_rows(axis, part, advice) for key, part, advice in self._study.groups(axis)}
         group_rows = [(key, groups[key]) for key in self._keys if key in groups]
         cuts = self._study.cuts(axis, [row.value for _, rows in group_rows for row in rows])
         for key, rows in group_rows:
@@ -72,7 +72,7 @@ class LimitTables:
         ]
 
     def _table(self, axis: str, group: GroupRows, number: int) -> PageTable:
-        study, rows, unit_kind = self._study, group.rows, self._study.counted_in(group.key)
+        study, rows, unit_kind = self._study, group.rows, self._study.counted_units_of(group.key)
         columns = measures(study, rows)
         undecided = any(row.undecided for row in rows)
         kept = f"{'ended by themselves' if unit_kind.proxy else 'successes'}: kept"
@@ -105,7 +105,7 @@ class LimitTables:
 
 def listed_cuts(study: Study, name: str, cuts: Sequence[Cut], unit: str = "", group: str = "") -> Listed:
     """The list of the runs that a setting stops, with its title."""
-    n_lost, unit_kind = sum(stop.success is True for stop in cuts), study.counted_in(group)
+    n_lost, unit_kind = sum(stop.success is True for stop in cuts), study.counted_units_of(group)
     title = f"{name}: {count(len(cuts), unit_kind.noun)} stopped"
     if any(stop.success is not None for stop in cuts):
         title += f", {_lost(n_lost, len(cuts), proxy=unit_kind.proxy)}"

@@ -57,7 +57,7 @@ class Question:
     pooled: bool = False
 
     @property
-    def same(self) -> Identities | None:
+    def call_identity(self) -> Identities | None:
         """What makes two calls the same; the policy's own where none is given."""
         uses_own = self.identity is not None or self.policy is None
         return self.identity if uses_own else get_policy(self.policy or "").detectors.identity
@@ -68,7 +68,7 @@ class Question:
         return [] if self.pooled else list(self.by) or None
 
     @property
-    def how(self) -> dict[str, Any]:
+    def counting_arguments(self) -> dict[str, Any]:
         """How limits are counted: arguments of `counterfactual` and `recommend`."""
         return {"scope": self.scope, "policy": self.policy, "identity": self.identity}
 
@@ -104,7 +104,7 @@ def usual_grid(runs: Sequence[Run], question: Question) -> dict[str, list[int]]:
 
 def _longest_repeat(runs: Sequence[Run], question: Question) -> int:
     """How often the same call comes in a row at most, as far as the source records it."""
-    rule = settings_of({"doom_loop": [2]}, identity=question.same).axes[0].rules[0]
+    rule = settings_of({"doom_loop": [2]}, identity=question.call_identity).axes[0].rules[0]
     assert rule.detector is not None  # noqa: S101 - repeats are what a detector counts
     peaks = ledger_of(runs, [rule.detector], question.scope).peak(rule.counter)
     known_peaks = peaks[peaks < np.iinfo(np.int64).max]

@@ -117,7 +117,7 @@ class RunBook:
         """Some units as a table."""
         rows: list[list[str | PageCell]] = []
         for unit in units[:MAX_ROWS]:
-            run, reason = self._study.units[unit].run, self._study.ended_by(unit)
+            run, reason = self._study.units[unit].run, self._study.end_reason(unit)
             rows.append([self.link(unit), self._what(unit), reason, f"{run.n_steps:,}", f"{run.n_tool_calls:,}"])
         head = ["run", self._what_head, "ended by", "steps", "tool calls"]
         return PageTable(head, rows, (3, 4), "runs", note=self._rest(len(units) - len(rows)))

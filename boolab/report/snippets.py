@@ -51,7 +51,7 @@ def _block(study: Study, row: Mapping[Any, Any], values: Mapping[str, Any], note
     scope = question.scope if question.scope != "auto" else scopes_of([row.get("source")], "auto")[0]
     present = {axis: value for axis, value in values.items() if not is_missing(value)}
     limits = {axis: int(present[axis]) if axis in present else None for axis in AGENT_LIMITS}
-    identity = question.same or "canonical"
+    identity = question.call_identity or "canonical"
     extra = [axis for axis in present if axis not in AGENT_LIMITS]
     notes += [f"The numbers are those with {axis} {present[axis]} too, which no agent file can set." for axis in extra]
     setting = Setting(**limits, identity=identity, scope="run" if scope == "run" else "turn", agent=agent)
@@ -60,7 +60,7 @@ def _block(study: Study, row: Mapping[Any, Any], values: Mapping[str, Any], note
 
 def _tightest_value(study: Study, axis: str) -> float | None:
     for _, part, advice in study.groups(axis):
-        return next((row.value for row in study.shown(axis, part, advice) if row.mark == "tightest"), None)
+        return next((row.value for row in study.limit_rows(axis, part, advice) if row.mark == "tightest"), None)
     return None
 
 
@@ -68,7 +68,7 @@ def python(study: Study, inputs: LogInputs) -> str:
     """The code that gives the same recommendation, and what its setting makes of the runs."""
     question = study.question
     paths = repr(list(inputs.logs)) if len(inputs.logs) != 1 else repr(inputs.logs[0])
-    options = f"scope={question.scope!r}, identity={identity_arguments(question.same or 'canonical')}"
+    options = f"scope={question.scope!r}, identity={identity_arguments(question.call_identity or 'canonical')}"
     options += f", policy={question.policy!r}" if question.policy else ""
     arguments = [
         f"keep={question.keep}",
@@ -78,7 +78,7 @@ def python(study: Study, inputs: LogInputs) -> str:
     ]
     arguments += [f"by={question.group_by!r}"] if question.group_by is not None else []
     arguments += [f"success={question.success!r}"] if question.success else []
-    grid = study.searched
+    grid = study.searched_values
     arguments += [f"grid={_grid(grid)}"] if grid else []
     lines = ["import boolab as bl"]
     read_options = [f"format={inputs.format!r}"] if inputs.format else []
@@ -138,7 +138,7 @@ def shell(study: Study, inputs: LogInputs, command: str = "whatif", options: Seq
     words += ["--format", inputs.format] if inputs.format else []
     words += ["--since", inputs.since[0]] if inputs.since else []
     words += ["--limit", str(inputs.limit)] if inputs.limit else []
-    identity = question.same or "canonical"
+    identity = question.call_identity or "canonical"
     words += ["--identity", identity if isinstance(identity, str) else identity.get("*") or "canonical"]
     if isinstance(identity, str):
         return with_program(shlex.join(words), inputs.program)

@@ -26,7 +26,7 @@ from boolab.logs.load import Reading, no_log_message, path_names, read_logs
 from boolab.report.limit_rows import LimitRow, informative_rows
 from boolab.report.progress import parts_bar
 from boolab.report.question import Question, searched_grid, usual_grid
-from boolab.report.units import Unit, group_keys, key_of, sum_units, units_of_runs, with_settings, without_label
+from boolab.report.units import Unit, group_keys, key_of, remove_label, sum_units, units_of_runs, with_settings
 from boolab.stats.recommend.recommend import Recommendation, recommend
 from boolab.stats.units import INTERRUPTED, SET, group_noun
 from boolab.whatif.evaluate import counterfactual
@@ -117,7 +117,7 @@ class Study:
         return [AgentCounts(*key, *counts_by_agent[key]) for key in order_agents(keys, main)]
 
     @cached_property
-    def counted(self) -> list[CountedUnits]:
+    def counted_units(self) -> list[CountedUnits]:
         """What the successes of the groups are: of those with labels first, then of those without."""
         turns = any(unit.turn is not None for unit in self.units)
         by_proxy = CountedUnits(proxy=True, noun="turn" if turns else "run")
@@ -130,33 +130,35 @@ class Study:
         pairs = []
         for kind in [flag for flag in (True, False) if flag in {*self.by_label}]:
             indices = [index for index, labelled in enumerate(self.by_label) if labelled is kind]
-            runs = [self.runs[index] if kind else without_label(self.runs[index]) for index in indices]
+            runs = [self.runs[index] if kind else remove_label(self.runs[index]) for index in indices]
             keys = list(dict.fromkeys(self.run_keys[index] for index in indices))
             pairs.append((keys, with_settings(runs, self.question.by, self.runs)))
         return pairs or [([], [])]
 
-    def counted_in(self, key: str) -> CountedUnits:
+    def counted_units_of(self, key: str) -> CountedUnits:
         """What the successes of a group are: see `key_of`; "" where there is one group only."""
-        return self._counted.get(key, self.counted[0])
+        return self._counted_by_key.get(key, self.counted_units[0])
 
     @cached_property
-    def _counted(self) -> dict[str, CountedUnits]:
-        return {key: self.counted[0 if kind else -1] for key, kind in zip(self.run_keys, self.by_label, strict=True)}
+    def _counted_by_key(self) -> dict[str, CountedUnits]:
+        return {
+            key: self.counted_units[0 if kind else -1] for key, kind in zip(self.run_keys, self.by_label, strict=True)
+        }
 
     @property
-    def searched(self) -> Mapping[str, Sequence[Any]] | None:
+    def searched_values(self) -> Mapping[str, Sequence[Any]] | None:
         """What the recommendation was chosen from; None for all values."""
         return searched_grid(self.question)
 
     @property
     def noun(self) -> str:
         """What a unit is called, in all groups together."""
-        return " or ".join(dict.fromkeys(unit_kind.noun for unit_kind in self.counted))
+        return " or ".join(dict.fromkeys(unit_kind.noun for unit_kind in self.counted_units))
 
     @property
     def nouns(self) -> str:
         """The same in the plural."""
-        return " or ".join(dict.fromkeys(f"{unit_kind.noun}s" for unit_kind in self.counted))
+        return " or ".join(dict.fromkeys(f"{unit_kind.noun}s" for unit_kind in self.counted_units))
 
     @cached_property
     def group_noun(self) -> str:
@@ -173,7 +175,7 @@ class Study:
 
     def success_noun(self, n: int) -> str:
         """What a success is called, for so many, in all groups together."""
-        return " or ".join(unit_kind.successes(n) for unit_kind in self.counted)
+        return " or ".join(unit_kind.successes(n) for unit_kind in self.counted_units)
 
     @cached_property
     def _roots(self) -> list[int]:
@@ -202,7 +204,7 @@ class Study:
         """Of each run, its task: of a subagent, that of its family."""
         return [self.runs[root].task for root in self._roots]
 
-    def ended_by(self, unit: int) -> str:
+    def end_reason(self, unit: int) -> str:
         """The reason that ended a unit; `INTERRUPTED` for a turn before the last that did not end by itself."""
         run, index, turn = self.units[unit]
         return INTERRUPTED if turn and run.stop is not self.runs[index].stop and run.censored else run.stop_reason
@@ -252,9 +254,9 @@ class Study:
         return sum_units(self.units, self.by_label, grid, self.question)
 
     def units_frame(self) -> pd.DataFrame:
-        """A row for each unit, like one of `runs_df` for a run; `ended_by` is its stop reason."""
+        """A row for each unit, like one of `runs_df` for a run; `end_reason` is its stop reason."""
         frame = runs_df([unit.run for unit in self.units])
-        reasons = [self.ended_by(unit) for unit in range(len(self.units))]
+        reasons = [self.end_reason(unit) for unit in range(len(self.units))]
         return frame.assign(stop_reason=reasons, task=[self.tasks[unit.of] for unit in self.units])
 
     def groups(self, axis: str) -> Iterator[tuple[str, pd.DataFrame, Mapping[str, Any]]]:
@@ -267,7 +269,9 @@ class Study:
         group_by_key: dict[str, tuple[pd.DataFrame, Mapping[str, Any]]] = {}
         for values, part in frame.groupby(keys, sort=False, dropna=False):
             names = values if isinstance(values, tuple) else (values,)
-            advice = next((row for row in rows if all(_equal(row[k], v) for k, v in zip(keys, names, strict=True))), {})
+            advice = next(
+                (row for row in rows if all(_is_equal(row[k], v) for k, v in zip(keys, names, strict=True))), {}
+            )
             group_by_key[key_of(names)] = part, {str(k): v for k, v in advice.items()}
         row_keys = [key_of([row[name] for name in keys]) for row in rows]
         order = {key: index for index, key in enumerate(row_keys)}
@@ -284,7 +288,7 @@ class Study:
         """Of each unit, which group it is in."""
         return [self.run_keys[unit.of] for unit in self.units]
 
-    def shown(self, axis: str, part: pd.DataFrame, advice: Mapping[str, Any]) -> list[LimitRow]:
+    def limit_rows(self, axis: str, part: pd.DataFrame, advice: Mapping[str, Any]) -> list[LimitRow]:
         """A dozen informative rows of an axis: from tight to loose, off last."""
         best = advice.get(axis) if advice.get("qualifies") is True else None
         return informative_rows(part, axis, None if is_missing(best) else best)
@@ -294,24 +298,24 @@ class Study:
         limits = sorted({value for value in values if value is not None})
         if not limits or not self.units:
             return {}
-        needs = self._needed(axis)
+        needs = self._needed_limits(axis)
         out: dict[Any, list[Cut]] = {value: [] for value in limits}
         for row in self._stops(range(len(self.units)), {axis: limits}):
             need = needs[int(row["_unit"])]
             is_direct = need is None or need > row[axis]
-            stop = self._cut(row, need)
+            stop = self._make_cut(row, need)
             out[row[axis]].append(stop if is_direct else stop._replace(because="subagent" if stop.step else "parent"))
         for cuts in out.values():
             cuts.sort(key=lambda stop: (stop.success is not True, -(stop.needed or 0)))
         return out
 
-    def stopped(self, limits: Mapping[str, Any], key: str = "") -> list[Cut]:
+    def find_stopped(self, limits: Mapping[str, Any], key: str = "") -> list[Cut]:
         """The units of a group that several limits together stop, successes first; "" for all groups."""
         indices = [index for index in range(len(self.units)) if not key or self.unit_keys[index] == key]
         if not limits or not indices:
             return []
         grid = {axis: [value] for axis, value in limits.items()}
-        cuts = [self._cut(row, None) for row in self._stops(indices, grid)]
+        cuts = [self._make_cut(row, None) for row in self._stops(indices, grid)]
         return sorted(cuts, key=lambda stop: stop.success is not True)
 
     def _stops(self, indices: Sequence[int], grid: Mapping[str, Sequence[Any]]) -> Iterator[dict[Any, Any]]:
@@ -320,21 +324,23 @@ class Study:
             kind_indices = [index for index in indices if self.by_label[self.units[index].of] is kind]
             if not kind_indices:
                 continue
-            table = counterfactual([self.units[index].run for index in kind_indices], grid=grid, **self.question.how)
+            table = counterfactual(
+                [self.units[index].run for index in kind_indices], grid=grid, **self.question.counting_arguments
+            )
             table["_unit"] = np.repeat(kind_indices, len(table) // len(kind_indices))
             yield from table[table["outcome"].isin(_STOP_OUTCOMES)].to_dict("records")
 
-    def _cut(self, row: Mapping[Any, Any], need: int | None) -> Cut:
+    def _make_cut(self, row: Mapping[Any, Any], need: int | None) -> Cut:
         unit = int(row["_unit"])
         turn = self.units[unit].turn or _int_or_none(row["stop_turn"])
         success = None if is_missing(row["success"]) else bool(row["success"])
         maybe = not is_missing(row["kept_upper"]) and bool(row["kept_upper"] == 1)
         return Cut(unit, turn, _int_or_none(row["stop_step"]), success, maybe, need)
 
-    def _needed(self, axis: str) -> list[int | None]:
+    def _needed_limits(self, axis: str) -> list[int | None]:
         """Of each unit, the smallest value of an axis that does not stop it; None where it is not known."""
         question = self.question
-        plain = settings_of({axis: [2]}, identity=question.same).axes[0].rules[0]
+        plain = settings_of({axis: [2]}, identity=question.call_identity).axes[0].rules[0]
         policy_settings = settings_of({axis: [2]}, question.policy, question.identity)
         limit = next(grid_axis for grid_axis in policy_settings.axes if grid_axis.name == axis)
         watched = [rule.detector for rule in (*limit.rules, *limit.responses) if rule.detector is not None]
@@ -370,7 +376,7 @@ def study_of(
         options: dict[str, Any] = {"format": format, "since": since, "limit": limit, "progress": progress}
         loaded_logs = read_logs(list(logs), **options, prices=question.prices)
     if not loaded_logs.runs:
-        raise SettingError(_why_no_run(loaded_logs, logs, since))
+        raise SettingError(_no_run_message(loaded_logs, logs, since))
     runs = list(loaded_logs.runs)
     if question.labels is not None:
         key, labels = labels_of(question.labels)
@@ -392,7 +398,7 @@ def study_of_runs(runs: list[Run], question: Question, loaded_logs: Reading, *, 
         question = replace(question, scope="run" if scopes[0] == "run" else "turn")
     elif "source" not in question.by:  # two meanings of a limit are never mixed
         question = replace(question, by=("source", *question.by))
-    by_label = _by_label(runs, question)
+    by_label = _label_flags(runs, question)
     units = list(units_of_runs(runs, scopes, by_label))
     grid = question.grid or usual_grid(runs, question)
     on_values = {axis: [value for value in grid[axis] if value is not None] for axis in LIMITS if axis in grid}
@@ -408,7 +414,7 @@ def study_of_runs(runs: list[Run], question: Question, loaded_logs: Reading, *, 
     return Study(question, loaded_logs, runs, homes, by_label, units, advice, margins)
 
 
-def _by_label(runs: Sequence[Run], question: Question) -> list[bool]:
+def _label_flags(runs: Sequence[Run], question: Question) -> list[bool]:
     """Of each run, whether the successes of its group are labels: as `recommend` decides it."""
     labelled = [run.success is not None for run in runs]
     if question.success is None and question.by:
@@ -442,7 +448,7 @@ def _advice(runs: list[Run], question: Question) -> Recommendation:
             by=question.group_by,
             success=question.success,
             grid=searched_grid(question),
-            **question.how,
+            **question.counting_arguments,
         )
     except SettingError as error:
         if question.policy is None:
@@ -451,7 +457,7 @@ def _advice(runs: list[Run], question: Question) -> Recommendation:
         return Recommendation("No recommendation", pd.DataFrame(), reasons, verdict=reasons)
 
 
-def _why_no_run(loaded_logs: Reading, logs: Sequence[str], since: datetime | None) -> str:
+def _no_run_message(loaded_logs: Reading, logs: Sequence[str], since: datetime | None) -> str:
     if not loaded_logs.files:
         return no_log_message(logs, since)
     reason = next((f": {row.skipped}" for row in loaded_logs.files if row.skipped), "")
@@ -462,5 +468,5 @@ def _int_or_none(value: SupportsInt) -> int | None:
     return None if is_missing(value) else int(value)
 
 
-def _equal(value: object, other: object) -> bool:
+def _is_equal(value: object, other: object) -> bool:
     return is_missing(value) and is_missing(other) if is_missing(value) or is_missing(other) else bool(value == other)

@@ -138,7 +138,7 @@ def _row(study: Study, row: Mapping[Any, Any]) -> SummaryRow:
     values = [row[column] for column in study.question.by]
     name = group_name(values) if values else _whose(study)
     key = key_of(values)
-    lacks = "" if set_ else _lacks(row, study, study.counted_in(key))
+    lacks = "" if set_ else _lacks(row, study, study.counted_units_of(key))
     return SummaryRow(
         key, name, limits, int(row["n_units"]), successes, kept, saved, trade, lacks,
         names=tuple(group_name([value]) for value in values), data=_data(study, key, values),

@@ -169,18 +169,18 @@ def explained(study: Study) -> Iterator[str]:
 
 def kept_name(study: Study) -> str:
     """What is kept, in the plural."""
-    kinds = [f"{one.successes(2)}{' (the proxy for success)' if one.proxy else ''}" for one in study.counted]
+    kinds = [f"{one.successes(2)}{' (the proxy for success)' if one.proxy else ''}" for one in study.counted_units]
     return " or ".join(kinds)
 
 
 def _axis(study: Study, axis: str, *, full: bool) -> Iterator[str]:
     name = LIMITS[axis].label
-    groups = [(group, study.shown(axis, part, advice)) for group, part, advice in study.groups(axis)]
+    groups = [(group, study.limit_rows(axis, part, advice)) for group, part, advice in study.groups(axis)]
     for group, all_rows in groups[:MAX_GROUPS]:
         asked = axis in (study.question.grid or {}) and len(all_rows) <= MAX_ASKED
         rows = all_rows if full or asked else few_of(all_rows)
         who = f" for {shorten(group)}" if group else ""
-        noun = study.counted_in(group).noun
+        noun = study.counted_units_of(group).noun
         table = _table(study, axis, noun, rows, [row for _, others in groups for row in others])
         yield wrap_text(f"{name.capitalize()}{who}: stops a {noun} {LIMITS[axis].meaning}") + f"\n{table}"
     if len(groups) > MAX_GROUPS:
@@ -262,7 +262,7 @@ def as_data(study: Study) -> dict[str, Any]:
         "made_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "question": {
             "scope": question.scope,
-            "identity": question.same or "canonical",
+            "identity": question.call_identity or "canonical",
             "policy": question.policy,
             "by": list(question.by),
             "keep": question.keep,

@@ -65,14 +65,14 @@ def units_of_runs(runs: Sequence[Run], scopes: Sequence[str], by_label: Sequence
     by_turn = [not kind and scope == "turn" for kind, scope in zip(by_label, scopes, strict=True)]
     split = any(turns and run.steps and run.steps[-1].turn > 1 for run, turns in zip(runs, by_turn, strict=True))
     for index, run in enumerate(runs):
-        counted_run = run if by_label[index] else without_label(run)
+        counted_run = run if by_label[index] else remove_label(run)
         if split and by_turn[index]:
             yield from turns_as_units(counted_run, index)
         else:
             yield Unit(counted_run, index, None)
 
 
-def without_label(run: Run) -> Run:
+def remove_label(run: Run) -> Run:
     """A run of which no label is known."""
     return run if run.success is None else replace(run, success=None)
 
@@ -101,7 +101,9 @@ def sum_units(
     parts = []
     for runs in filter(None, kinds) if units else [[]]:
         kind_runs = with_settings(runs, question.by, all_runs)
-        table = counterfactual(kind_runs, grid=grid, by=question.group_by, aggregate=True, **question.how)
+        table = counterfactual(
+            kind_runs, grid=grid, by=question.group_by, aggregate=True, **question.counting_arguments
+        )
         by_turn = (table["scope"] == "turn") & (table["success_by"] == PROXY)  # without labels each unit is a turn
         parts.append(_mask_unknown_amounts(table.assign(success_by=table["success_by"].mask(by_turn, TURN_PROXY))))
     if len(parts) == 1:

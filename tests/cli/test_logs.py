@@ -341,12 +341,12 @@ def test_each_row_counts_the_runs_that_it_lists(log: str) -> None:
     study = study_of([log], Question(scope="run"))
     for axis in study.margins:
         for _, part, advice in study.groups(axis):
-            rows = study.shown(axis, part, advice)
+            rows = study.limit_rows(axis, part, advice)
             cuts = study.cuts(axis, [row.value for row in rows])
             for row in rows:
                 listed = cuts.get(row.value, [])
                 assert len(listed) == row.stopped
-                assert sum(cut.success is True for cut in listed) == row.cut
+                assert sum(cut.success is True for cut in listed) == row.n_cut
 
 
 def test_needed_value_of_a_run_is_the_least_that_spares_it(log: str) -> None:

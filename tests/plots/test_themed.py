@@ -46,7 +46,7 @@ def test_dark_figure_equals_the_figure_drawn_for_dark(name: str) -> None:
     light = colours(name)
     with output.theme("dark"):
         dark = colours(name)
-    pairs = {(themed.in_dark(one), other) for one, other in zip(light, dark, strict=True)}
+    pairs = {(themed.dark_colour(one), other) for one, other in zip(light, dark, strict=True)}
     close = {pair for pair in pairs if np.abs(np.subtract(to_rgb(pair[0]), to_rgb(pair[1]))).max() < 0.01}
     assert pairs - close <= {("#8b95a3", "#dce0e6")}  # the edge of a call that went well
 
@@ -78,12 +78,12 @@ def test_a_figure_of_the_user_s_own_colours_stays_as_it_is() -> None:
 
 
 def test_greys_stay_in_order() -> None:
-    greys = [themed.in_dark(f"#{level:02x}{level:02x}{level:02x}") for level in range(0, 256, 15)]
+    greys = [themed.dark_colour(f"#{level:02x}{level:02x}{level:02x}") for level in range(0, 256, 15)]
     assert all(one > other for one, other in pairwise(greys))
 
 
 def test_colour_that_differs_becomes_a_variable() -> None:
     assert (
-        themed.themed('<svg width="9"><path style="fill: #ffffff"/></svg>')[-45:]
+        themed.theme_svg('<svg width="9"><path style="fill: #ffffff"/></svg>')[-45:]
         == '</style><path style="fill: var(--c0)"/></svg>'
     )

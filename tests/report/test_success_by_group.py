@@ -107,16 +107,16 @@ def test_lists_of_stopped_runs_are_those_of_a_group_alone(logs: list[str]) -> No
         key = alone.run_keys[0]
         cuts = [cut for cut in both.cuts("max_steps", [2])[2] if both.unit_keys[cut.unit] == key]
         assert [cut[1:] for cut in cuts] == [cut[1:] for cut in alone.cuts("max_steps", [2])[2]]
-        stopped = [cut[1:] for cut in both.stopped({"max_steps": 2}, key)]
-        assert stopped == [cut[1:] for cut in alone.stopped({"max_steps": 2}, key)]
-        assert both.counted_in(key) == alone.counted_in("")
+        stopped = [cut[1:] for cut in both.find_stopped({"max_steps": 2}, key)]
+        assert stopped == [cut[1:] for cut in alone.find_stopped({"max_steps": 2}, key)]
+        assert both.counted_units_of(key) == alone.counted_units_of("")
 
 
 @pytest.mark.slow
 def test_each_group_names_what_its_successes_are(logs: list[str]) -> None:
     both = read(logs, by=("source",), objective="steps")
     labelled, bare = dict.fromkeys(both.run_keys)
-    noun = both.counted_in(bare).noun
+    noun = both.counted_units_of(bare).noun
     assert f"{labelled}: Its successes are labels." in both.found.sentences
     proxy = f"{bare}: No run of it has a success label, so a {noun} that ended by itself counts as a success."
     assert proxy in both.found.sentences

@@ -74,7 +74,7 @@ def test_a_single_agent_has_a_row_for_each_other_limit_by_itself(one: Study) -> 
 def test_listed_runs_are_those_that_the_setting_stops(several: Study) -> None:
     for row in summary_rows(several):
         on = {name: value for name, value in row.limits.items() if value is not None}
-        cuts = several.stopped(on, row.key)
+        cuts = several.find_stopped(on, row.key)
         assert {several.unit_keys[cut.unit] for cut in cuts} <= {row.key}
         assert sum(cut.success is True for cut in cuts) == row.successes - row.kept[0]
 

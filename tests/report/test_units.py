@@ -68,10 +68,10 @@ def test_report_of_turns_names_turns_and_counts_their_endings(tmp_path: Path) ->
     lines = log.read_text().splitlines()
     log.write_text("\n".join([*lines[:2], *lines[6:]]))  # the user interrupts the first turn
     study = study_of([str(tmp_path)], Question())
-    ended = [study.ended_by(unit) for unit in range(len(study.units))]
+    ended = [study.end_reason(unit) for unit in range(len(study.units))]
     assert "interrupted" in ended
     assert sorted(ended) == sorted(units_of(study.runs, scope="turn")["stop_reason"])
-    steps = plot_steps(study.units_frame(), unit=study.counted[0].noun, ax=Figure(figsize=(9, 4)).subplots())
+    steps = plot_steps(study.units_frame(), unit=study.counted_units[0].noun, ax=Figure(figsize=(9, 4)).subplots())
     grid = {"max_steps": [1, 2, 9], "tool_budget": [1, 2, 9]}
     pairs = plot_heatmap(study.aggregate(grid), ax=Figure(figsize=(9, 4)).subplots())
     assert (study.noun, len(study.units), len(study.runs)) == ("turn", 6, 3)
