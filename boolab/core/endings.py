@@ -85,7 +85,7 @@ def has_boundary(run: Run, step: Step) -> bool:
     return sum(other.turn == step.turn for other in run.steps) <= run.stop_step
 
 
-def what_is_missing(run: Run, last: Step) -> str:
+def missing_reason(run: Run, last: Step) -> str:
     """Why a run cannot continue from its last step, in words; "" if it can."""
     if run.stop_reason == "paused":
         return "waits for an answer: resume the run with it, and branch from that"

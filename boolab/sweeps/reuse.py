@@ -158,7 +158,7 @@ class _Path:
             self._run,
             run_id=options["run_id"] or "",
             settings=dict(options["settings"]),
-            limits=plan.on_record(plan.limits),
+            limits=plan.recorded_limits(plan.limits),
             identity=plan.identity,
             success=None,
         )

@@ -18,7 +18,7 @@ from boolab.core.run_tree import tool_calls
 from boolab.core.text import first_of
 from boolab.errors import SettingError, StoreError, describe
 from boolab.io.git.scratch import remove_leftovers
-from boolab.runtime.engine.keep import kept_after
+from boolab.runtime.engine.keep import kept_state
 from boolab.runtime.engine.loop import SCORE_FAILED, as_success
 from boolab.runtime.engine.turn import Turn
 from boolab.store.connection import path_of
@@ -134,7 +134,7 @@ def _check(chosen_cells: Iterable[tuple[BranchCell, str]], job: BranchJob, *, la
             if labelled:
                 _check_score(turn)
             if job.world is not None:
-                kept_after(cell.run, cell.n_kept)
+                kept_state(cell.run, cell.n_kept)
         except SettingError as error:
             raise SettingError(f"{cell}: {error}") from error
 

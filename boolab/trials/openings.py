@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import pandas as pd
 
-from boolab.core.endings import proxy_success, what_is_missing
+from boolab.core.endings import missing_reason, proxy_success
 from boolab.core.run import Run
 from boolab.core.types import StopReason
 from boolab.errors import SettingError
@@ -129,7 +129,7 @@ def _cannot_continue(run: Run) -> bool:
     """Whether a branch has to make the last step anew: it broke off, or its calls were not executed."""
     last = run.steps[-1]
     dropped = bool(last.response.tool_calls) and not any(last.results)
-    return dropped or bool(what_is_missing(run, last))
+    return dropped or bool(missing_reason(run, last))
 
 
 def _group_by_policy(runs: Iterable[Run], agents: Mapping[str, Agent]) -> list[tuple[Policy | None, list[Run]]]:

@@ -78,10 +78,10 @@ async def _decoded(wire: Wire, head: bytes, body: bytes) -> None:
     said: list[tuple[str, str]] = []
     stream = wire.decoder(lambda of, delta: said.append((of, delta)))
     await _read_events(b"", pieces(), stream.feed)
-    _check(wire, stream.close(), stream.partial())
+    _check(wire, stream.close(), stream.partial_response())
     whole = wire.decoder()
     whole.feed_whole(body)
-    _check(wire, whole.close(), whole.partial())
+    _check(wire, whole.close(), whole.partial_response())
     wire.error_text(body).encode()
 
 

@@ -34,14 +34,14 @@ class Abort:
 
     def attach(self) -> None:
         """From now on, firing cancels the current task. If it has fired already, the loop sees that at its boundary."""
-        task = _current()
+        task = _current_task()
         with self._lock:
             self._tasks.setdefault(task, []).append(_Attached(task.cancelling()))
 
     def detach(self) -> None:
         """Undo the latest `attach` of the current task; a cancellation on its way is withdrawn."""
         self.absorb()
-        task = _current()
+        task = _current_task()
         with self._lock:
             attached = self._tasks[task]
             attached.pop()
@@ -54,7 +54,7 @@ class Abort:
 
     def absorb(self) -> bool:
         """Withdraw this switch's cancellation of the current task. True if nothing else cancelled the task too."""
-        task = _current()
+        task = _current_task()
         attached = self._tasks.get(task)
         if not attached or not attached[-1].cancelled:
             return False
@@ -76,7 +76,7 @@ class _Attached:
         self.cancelled = False
 
 
-def _current() -> asyncio.Task[object]:
+def _current_task() -> asyncio.Task[object]:
     task = asyncio.current_task()
     assert task is not None  # noqa: S101 - runs are driven by tasks
     return task

@@ -13,18 +13,18 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Final, Unpack
 
-from boolab.core.endings import what_is_missing
+from boolab.core.endings import missing_reason
 from boolab.core.events import FaultKind
 from boolab.core.run import Run
 from boolab.core.types import Event, Stop
 from boolab.errors import SettingError, forgot_await
 from boolab.io.checks import repr_of
 from boolab.runtime.agents.agent import Agent
-from boolab.runtime.engine.keep import kept_after, restored
+from boolab.runtime.engine.keep import kept_state, restore_world
 from boolab.runtime.engine.loop import drive
 from boolab.runtime.engine.plan import BranchOptions, TurnOptions, options_of, plan_of
 from boolab.runtime.engine.record import from_user
-from boolab.runtime.engine.resume import ended_with, resume_turn
+from boolab.runtime.engine.resume import resume_turn, step_ends_turn
 from boolab.runtime.engine.turn import Turn
 from boolab.runtime.models.base import Model
 from boolab.runtime.worlds.protocol import World
@@ -93,7 +93,7 @@ async def turn_in_folder(
     turn: Turn, run: Run, n_steps: int, world: World, message: str | None = None, *, folder: Path | None = None
 ) -> Turn:
     """The turn of a branch in a folder of its own, with the files that were kept after its first steps."""
-    branch_world = await restored(world, kept_after(run, n_steps), folder)
+    branch_world = await restore_world(world, kept_state(run, n_steps), folder)
     try:
         turn = branch_turn(run, n_steps, {**turn.plan.options, "world": branch_world}, message)
     except BaseException:
@@ -109,7 +109,7 @@ def branch_turn(run: Run, n_steps: int, options: TurnOptions, message: str | Non
     _check(run, n_steps, message)
     answer = None if message is None else from_user(message)
     turn = resume_turn(plan_of(options), _first_steps(run, n_steps, options.get("run_id") or token_hex(16)), answer)
-    if message is None and turn.history.steps and ended_with(turn, turn.history.steps[-1]):
+    if message is None and turn.history.steps and step_ends_turn(turn, turn.history.steps[-1]):
         msg = f"step {n_steps} ended its turn: pass message=..., the user's next message, or branch at an earlier step"
         raise TurnEndedError(msg)
     turn.record.note("branch", run_id=run.run_id, step=n_steps)
@@ -126,7 +126,7 @@ def _check(run: object, at: object, message: object) -> None:
         msg = f"message={message!r}: expected the text of the user's message"
         raise SettingError(msg)
     if at and at == run.n_steps:
-        fault = what_is_missing(run, run.steps[-1])
+        fault = missing_reason(run, run.steps[-1])
         if fault:
             msg = f"step {at} {fault}"
             raise SettingError(msg)

@@ -33,7 +33,7 @@ _BUDGET_REASONS: Final = frozenset(LIMITS[name].reason for name in ("tool_budget
 # --- At a boundary: continue? -----------------------------------------------------------------------------------------
 
 
-def at_boundary(turn: Turn) -> Stop | None:
+def stop_at_boundary(turn: Turn) -> Stop | None:
     """The stop at a boundary; None to continue."""
     plan = turn.plan
     if turn.abort is not None and turn.abort.fired:
@@ -67,7 +67,7 @@ def _prepare(turn: Turn) -> None:
 def _stop_by_rule(turn: Turn) -> Stop | None:
     stop = turn.plan.verdict(turn.limits, turn.ladder.counters)
     if stop is not None and turn.plan.policy.continues.by == "loop" and _may_continue(turn):
-        stop = _while_it_may_grow(turn, stop)
+        stop = _allow_growth(turn, stop)
     return None if stop is None or _grant_step(turn, stop) else stop
 
 
@@ -86,7 +86,7 @@ def _may_continue(turn: Turn) -> bool:
     return limit is None or turn.times_continued < limit
 
 
-def _while_it_may_grow(turn: Turn, stop: Stop) -> Stop | None:
+def _allow_growth(turn: Turn, stop: Stop) -> Stop | None:
     """The stop at a boundary where the loop may let the cap grow; None if it does.
 
     A cap that may grow stops nothing: so where another limit stops the turn all the same, the cap is not among the
@@ -108,7 +108,7 @@ def _extend(turn: Turn, condition: StopRule | None = None) -> Stop | None:
     fresh = turn.plan.policy.continues.counters == "fresh"
     if fresh:
         turn.open_turn()
-    limits, added = turn.plan.grown(turn.limits)
+    limits, added = turn.plan.grow_limits(turn.limits)
     stop = turn.plan.verdict(limits, turn.ladder.counters)
     if stop is not None:
         return stop
@@ -133,7 +133,7 @@ def _others_hold(turn: Turn, stop: Stop) -> bool:
 
 def _stop_by_parent_budget(turn: Turn) -> Stop | None:
     """A subagent's stop, with its own true rules, once budgets that pay for it are used up; None to continue."""
-    stop = None if turn.budget_parent is None else _refused_by(turn.budget_parent, turn)
+    stop = None if turn.budget_parent is None else _parent_stop(turn.budget_parent, turn)
     if stop is None:
         return None
     rules = () if turn.limits.rule is None else turn.limits.rule.alternatives
@@ -142,14 +142,14 @@ def _stop_by_parent_budget(turn: Turn) -> Stop | None:
     return stop._replace(also_fired=(*stop.also_fired, *reasons))
 
 
-def _refused_by(parent: Turn, child: Turn) -> Stop | None:
+def _parent_stop(parent: Turn, child: Turn) -> Stop | None:
     """The stop of a subagent once the budgets of a turn that pays for it are used up.
 
     Those of the root come first (as in Inspect: if the child's were named, an outer agent might start the next child
     for ever). A limit that the parent's policy evaluates at the response is evaluated here on what has been spent so
     far.
     """
-    refused = None if parent.budget_parent is None else _refused_by(parent.budget_parent, child)
+    refused = None if parent.budget_parent is None else _parent_stop(parent.budget_parent, child)
     if refused is not None:
         return refused
     elapsed = child.clock.now() - parent.ahead_ms - (parent.ladder.opened_ms or 0)
@@ -280,7 +280,7 @@ def _judge_response(turn: Turn, response: Response) -> CallVerdict | None:
         if level is not None and level[1] == "stop":
             return CallVerdict((), _guard_stop(turn, guard, level[0], count), drops=True)
     if unknown or (policy.execution.calls == "exactly_one" and len(calls) > 1):
-        idle(turn)
+        handle_idle(turn)
         return CallVerdict((), turn.grace if turn.step.mode != ORDINARY else None)
     return None
 
@@ -389,7 +389,7 @@ def is_final(turn: Turn, response: Response) -> bool:
     return plan.text_only or plan.policy.finish.ends_turn(response, input_waits=input_waits(turn))
 
 
-def idle(turn: Turn) -> None:
+def handle_idle(turn: Turn) -> None:
     """Do what the policy does after a response that called nothing and did not end the turn."""
     policy = turn.plan.policy
     if turn.grace is not None or input_waits(turn):

@@ -28,10 +28,10 @@ async def open_world(turn: Turn) -> None:
         (e.payload for e in reversed(turn.record.events) if e.kind == "world" and "fault" not in e.payload), None
     )
 
-    def opened() -> None:
+    def open_keeper() -> None:
         turn.keeper = world.keep(turn.record.run_id, last_state)
 
-    await _in_thread(opened)
+    await _run_in_thread(open_keeper)
     await keep(turn)
 
 
@@ -40,7 +40,7 @@ async def keep(turn: Turn) -> None:
     keeper = turn.keeper
     assert keeper is not None  # noqa: S101 - the caller has looked
     try:
-        facts = await _in_thread(keeper.snapshot, keeper.cancel)
+        facts = await _run_in_thread(keeper.snapshot, keeper.cancel)
     except Exception as error:  # noqa: BLE001 - a failure is data
         fault = str(error) if isinstance(error, WorldError) else describe(error)
         turn.record.fault("world", f"the files after step {len(turn.history.steps)} were not kept: {fault}")
@@ -49,7 +49,7 @@ async def keep(turn: Turn) -> None:
     turn.boundary_ms = turn.now()
 
 
-def kept_after(run: Run, n_steps: int) -> Mapping[str, Any]:
+def kept_state(run: Run, n_steps: int) -> Mapping[str, Any]:
     """What the record of a run holds of its world after a step; a `SettingError` with why, if nothing."""
     events = [event.payload for event in run.events if event.kind == "world"]
     if not events:
@@ -68,11 +68,11 @@ def kept_after(run: Run, n_steps: int) -> Mapping[str, Any]:
     return states[-1]
 
 
-async def restored(world: World, state: Mapping[str, Any], folder: Path | None = None) -> World:
+async def restore_world(world: World, state: Mapping[str, Any], folder: Path | None = None) -> World:
     """A world of its own in a state that was kept; if the task is cancelled, nothing is left behind."""
     copies: list[World] = []
     try:
-        await _in_thread(lambda: copies.append(world.restored(state, folder)))
+        await _run_in_thread(lambda: copies.append(world.restored(state, folder)))
     except asyncio.CancelledError:
         for copy in copies:
             copy.discard()
@@ -80,7 +80,7 @@ async def restored(world: World, state: Mapping[str, Any], folder: Path | None =
     return copies[0]
 
 
-async def _in_thread(function: Callable[[], T], cancel: Callable[[], None] | None = None) -> T:
+async def _run_in_thread(function: Callable[[], T], cancel: Callable[[], None] | None = None) -> T:
     """What a function that blocks returns. If the task is cancelled, the function still ends before that is raised."""
     work = asyncio.ensure_future(asyncio.to_thread(function))
     try:

@@ -22,12 +22,12 @@ from boolab.errors import ModelError, SettingError, describe
 from boolab.runtime.engine.decide import (
     EXECUTE_ALL,
     CallVerdict,
-    at_boundary,
     continue_after_ask,
     ends_batch,
-    idle,
+    handle_idle,
     is_final,
     judge,
+    stop_at_boundary,
 )
 from boolab.runtime.engine.keep import keep, open_world
 from boolab.runtime.engine.record import log_end
@@ -71,7 +71,7 @@ async def loop(turn: Turn) -> AsyncGenerator[Step, None]:  # noqa: C901, PLR0912
     try:
         if plan.options.get("world") is not None:
             await open_world(turn)
-        while (stop := at_boundary(turn)) is None or await continue_after_ask(turn, stop):
+        while (stop := stop_at_boundary(turn)) is None or await continue_after_ask(turn, stop):
             if time.perf_counter() - yielded > YIELD_EVERY_S:
                 await asyncio.sleep(0)
                 yielded = time.perf_counter()
@@ -164,7 +164,7 @@ async def tool_phase(turn: Turn, response: Response, verdict: CallVerdict = EXEC
         if end is not None:
             return end
     if not calls:
-        idle(turn)
+        handle_idle(turn)
     return "continue" if verdict.stop is None else "limit"
 
 
@@ -268,7 +268,7 @@ def run_of(turn: Turn, stop: Stop) -> Run:
         duration_ms=turn.now(),
         identity=plan.identity,
         context_window=plan.traits.context_window,
-        limits=plan.on_record(turn.limits),
+        limits=plan.recorded_limits(turn.limits),
         settings=dict(options.get("settings", {})),
         compactions=tuple(history.compactions),
         earlier_wrap_ups=record.earlier_wrap_ups,

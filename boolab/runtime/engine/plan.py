@@ -105,7 +105,7 @@ class TurnOptions(RunOptions, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnLimits:
-    """The limits that are in force. `TurnPlan.grown` makes new ones when a cap grows."""
+    """The limits that are in force. `TurnPlan.grow_limits` makes new ones when a cap grows."""
 
     settings: Mapping[str, int | None]  # those that hold, by name; none where the policy's own limits do not hold
     rule: StopRule | None  # what is evaluated at a boundary
@@ -160,7 +160,7 @@ class TurnPlan:
         usual = self.policy.detectors.identity
         return usual if isinstance(usual, str) else identity_of(usual)[0]
 
-    def grown(self, limits: TurnLimits) -> tuple[TurnLimits, int]:
+    def grow_limits(self, limits: TurnLimits) -> tuple[TurnLimits, int]:
         """The limits after the cap has grown, and by how many steps it did. Fresh counters have the whole cap again."""
         policy, cap = self.policy, limits.settings.get("max_steps")
         if cap is None or policy.continues.counters == "fresh":
@@ -180,7 +180,7 @@ class TurnPlan:
                     return stop._replace(rule=str(guard.at(ends[-1])), threshold=ends[-1]) if ends else stop
         return stop
 
-    def on_record(self, limits: TurnLimits) -> dict[str, int]:
+    def recorded_limits(self, limits: TurnLimits) -> dict[str, int]:
         """The limits in force as a record has them: thresholds by counter."""
         recorded: dict[str, int] = {"steps": 0} if self.text_only else {}
         for rule in () if limits.rule is None else limits.rule.alternatives:

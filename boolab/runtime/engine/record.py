@@ -68,11 +68,11 @@ class TurnHistory:
         return estimated_tokens(self.sent)
 
     @property
-    def summed_up_to(self) -> int:
+    def summary_end(self) -> int:
         """The first step that no compaction has summed up."""
         return max((compacted.kept_from for compacted in self.compactions if not compacted.fault), default=1)
 
-    def up_to(self, number: int) -> Sequence[Message]:
+    def messages_up_to(self, number: int) -> Sequence[Message]:
         """What is sent of all that comes before a step."""
         return self.sent[: len(self.sent) - (len(self.messages) - self._place_of(number))]
 

@@ -13,7 +13,7 @@ from boolab.core.events import compactions_of
 from boolab.core.messages import Message, Text
 from boolab.core.run import Run
 from boolab.core.types import Event, Step, Usage
-from boolab.runtime.engine.decide import idle, is_final
+from boolab.runtime.engine.decide import handle_idle, is_final
 from boolab.runtime.engine.plan import TurnPlan
 from boolab.runtime.engine.turn import ORDINARY, Turn
 
@@ -35,7 +35,7 @@ def resume_turn(plan: TurnPlan, run: Run, answer: Message | None = None) -> Turn
     history.inputs += run.inputs
     history.next_message += len(run.inputs)
     charges = [event for event in run.events if "charged" in event.payload]
-    last_counts = not _ended_beyond_the_cap(plan, run)
+    last_counts = not _ends_beyond_cap(plan, run)
     growths = [event.payload["after_step"] for event in run.events if event.kind in _CONTINUES]
     turn.times_continued = len(growths)
     compacted = compactions_of(run)
@@ -45,7 +45,7 @@ def resume_turn(plan: TurnPlan, run: Run, answer: Message | None = None) -> Turn
         history.add(step, any(step.results))
         while growths and growths[0] < step.index:
             growths.pop(0)
-            turn.limits, _ = plan.grown(turn.limits)
+            turn.limits, _ = plan.grow_limits(turn.limits)
         ladder.add_recorded_compactions(step, compacted)
         if not step.counted:
             continue
@@ -53,14 +53,14 @@ def resume_turn(plan: TurnPlan, run: Run, answer: Message | None = None) -> Turn
         ladder.messages.clear()
         ladder.replay_calls(step.response, _evaluated_calls(turn, step))
         unanswered = answer is None and recorded is run.steps[-1] and not any(step.results) and not step.broke_off
-        if unanswered and not ended_with(turn, step):
-            idle(turn)
+        if unanswered and not step_ends_turn(turn, step):
+            handle_idle(turn)
         ladder.apply(step)
         for event in charges:
             if event.payload["after_step"] == step.index:
                 ladder.counters.charge(*_charged_usage(event.payload["charged"]))
     for _ in growths:
-        turn.limits, _ = plan.grown(turn.limits)
+        turn.limits, _ = plan.grow_limits(turn.limits)
     _restore_summary(turn)
     if answer is not None and run.stop.reason == "step_cap":
         _continue(turn, run, answer)
@@ -70,7 +70,7 @@ def resume_turn(plan: TurnPlan, run: Run, answer: Message | None = None) -> Turn
     return turn
 
 
-def ended_with(turn: Turn, step: Step) -> bool:
+def step_ends_turn(turn: Turn, step: Step) -> bool:
     """Whether a step on record ends a turn, by the policy's finish guard or as the last one that was granted."""
     if step.broke_off:
         return False
@@ -80,7 +80,7 @@ def ended_with(turn: Turn, step: Step) -> bool:
     return was_last or is_done or is_final(turn, step.response)
 
 
-def times_continued(events: Sequence[Event]) -> int:
+def count_continuations(events: Sequence[Event]) -> int:
     """How often a run continued after its cap: by the user's answer, or by the loop itself."""
     return sum(event.kind in _CONTINUES for event in events)
 
@@ -98,7 +98,7 @@ def _evaluated_calls(turn: Turn, step: Step) -> Sequence[int]:
     return indices[:1] if turn.plan.policy.execution.calls == "one_per_message" else indices
 
 
-def _ended_beyond_the_cap(plan: TurnPlan, run: Run) -> bool:
+def _ends_beyond_cap(plan: TurnPlan, run: Run) -> bool:
     """Whether the last step came after the cap had stopped the run: in a grace step, or as a dropped response."""
     if run.stop.reason != "step_cap" or not run.steps:
         return False
@@ -132,7 +132,7 @@ def _continue(turn: Turn, run: Run, answer: Message) -> None:
     if turn.plan.policy.continues.counters == "fresh":
         turn.open_turn()
         turn.ladder.messages.clear()
-    turn.limits, _ = turn.plan.grown(turn.limits)
+    turn.limits, _ = turn.plan.grow_limits(turn.limits)
     if run.wrap_up is not None:
         turn.history.put(Message("assistant", (Text(run.wrap_up.text),)))
     if run.sentinel is not None:
@@ -144,7 +144,7 @@ def _continue(turn: Turn, run: Run, answer: Message) -> None:
 def _answer(turn: Turn, message: Message) -> None:
     """Deliver the user's message at the boundary. After a final answer a new turn begins."""
     steps = turn.history.steps
-    ended = bool(steps) and ended_with(turn, steps[-1])
+    ended = bool(steps) and step_ends_turn(turn, steps[-1])
     if ended:
         turn.ladder.messages.clear()
     if ended or (steps and turn.plan.policy.inputs.reset_cap):

@@ -22,7 +22,7 @@ from boolab.runtime.engine.inbox import Inbox
 from boolab.runtime.engine.loop import check_event_loop, close, drive, loop
 from boolab.runtime.engine.plan import BranchOptions, RunOptions, Task, TurnOptions, offered_tools, options_of, plan_of
 from boolab.runtime.engine.portal import wait_for
-from boolab.runtime.engine.resume import resume_turn, times_continued
+from boolab.runtime.engine.resume import count_continuations, resume_turn
 from boolab.runtime.engine.turn import Turn
 
 KEYWORD_ONLY: Final = inspect.Parameter.KEYWORD_ONLY
@@ -242,7 +242,7 @@ class Live:
     @property
     def limits(self) -> dict[str, int]:
         """The limits that are in force, by counter, as the record has them."""
-        return self._turn.plan.on_record(self._turn.limits)
+        return self._turn.plan.recorded_limits(self._turn.limits)
 
     def send(self, text: str) -> None:
         """Leave a message of the user, from any thread; the policy decides when it is delivered (see `Inbox`).
@@ -331,7 +331,7 @@ def _check_continuation(run: Run, answer: object, options: TurnOptions) -> Messa
     if policy_or_name is None:
         policy_or_name = agent.policy if agent else "boocode"
     policy = get_policy(policy_or_name)
-    n_continued = times_continued(run.events)
+    n_continued = count_continuations(run.events)
     if policy.continues.by == "loop" or policy.continues.times == 0:
         msg = f"under {policy} a run that its cap stopped is over: its user cannot let it continue"
         raise SettingError(msg)

@@ -17,13 +17,13 @@ _BITS: Final = 31
 
 def request_seed(seed: int | None, purpose: str, index: int) -> int | None:
     """The seed of a request by its number: the same for the same request of a branch, another for any other one."""
-    return None if seed is None else _drawn(f"request {seed} {purpose} {index}")
+    return None if seed is None else _draw_seed(f"request {seed} {purpose} {index}")
 
 
 def subagent_seed(seed: int | None, step: int, call: int) -> int | None:
     """The seed of the run of a subagent: it draws neither its caller's numbers nor those of another subagent."""
-    return None if seed is None else _drawn(f"subagent {seed} {step} {call}")
+    return None if seed is None else _draw_seed(f"subagent {seed} {step} {call}")
 
 
-def _drawn(text: str) -> int:
+def _draw_seed(text: str) -> int:
     return int.from_bytes(blake2b(text.encode(), digest_size=4).digest(), "big") >> (32 - _BITS)

@@ -190,7 +190,7 @@ async def _run(caller: Turn, options: TurnOptions, prompt: str, context: ToolCon
         if child.run is not None:
             _report(caller, child, context)
     if run.stop_reason not in ("finished", "synthesis"):
-        raise ToolError(_unfinished(label, run))
+        raise ToolError(_unfinished_result(label, run))
     return _answer(run, child.plan.policy.finish.tools) or f"The subagent {label} finished without a word."
 
 
@@ -222,7 +222,7 @@ def _answer(run: Run, finish_tools: Sequence[str]) -> str:
     return run.text
 
 
-def _unfinished(label: str, run: Run) -> str:
+def _unfinished_result(label: str, run: Run) -> str:
     """The result for the caller of a subagent that did not finish."""
     stop = run.stop
     rule = f" by {stop.rule}" if stop.rule else ""

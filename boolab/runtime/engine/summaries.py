@@ -62,14 +62,14 @@ async def compact(turn: Turn) -> None:
         return
     tokens, number = turn.history.tokens(), len(turn.history.steps) + 1
     kept_from = number - compaction.keep_steps
-    if tokens <= limit or kept_from <= turn.history.summed_up_to:
+    if tokens <= limit or kept_from <= turn.history.summary_end:
         return
-    old = turn.history.up_to(kept_from)
+    old = turn.history.messages_up_to(kept_from)
     start, asks = turn.now(), compaction.by == "model" and turn.plan.traits.compacts
     response, text, fault, failure = None, "", "", None
     try:
         if compaction.by != "model":
-            text, fault = await _by_function(compaction.by, old)
+            text, fault = await _call_summariser(compaction.by, old)
         elif asks:
             response = await _ask(turn, "compaction", old, compaction.prompt)
             text, fault = response.text, _summary_fault(response)
@@ -107,7 +107,7 @@ def _record_compaction(turn: Turn, compacted: Compacted) -> None:
     turn.ladder.add_compaction()
 
 
-async def _by_function(summarise: Summariser, messages: Sequence[Message]) -> tuple[str, str]:
+async def _call_summariser(summarise: Summariser, messages: Sequence[Message]) -> tuple[str, str]:
     """The summary of a function, and what is wrong with it."""
     text: object = summarise(messages)
     if inspect.isawaitable(text):

@@ -240,7 +240,7 @@ class Turn:
         seed = self._seed
         messages, tools, choice = history.sent, plan.offered, "auto"
         if plan.rewrites_requests:
-            messages, tools, choice = self._rewritten()
+            messages, tools, choice = self._rewrite_request()
         request = Request(
             index,
             messages,
@@ -258,7 +258,7 @@ class Turn:
 
     def _log_step_start(self) -> None:
         """Log `step_start 3/5`: the third step under a cap of five; where a cap counts anew, so does this."""
-        cap, number = self.plan.on_record(self.limits).get("steps"), len(self.history.steps) + 1
+        cap, number = self.plan.recorded_limits(self.limits).get("steps"), len(self.history.steps) + 1
         position = str(number) if cap is None else f"{self.steps_completed + 1}/{cap}"
         run_id, name = self.record.run_id, self.plan.agent.name
         facts = {"run_id": run_id, "turn": self.ladder.turn, "step": number, "cap": cap, "agent": name}
@@ -273,7 +273,7 @@ class Turn:
         last = closing_step is not None and (completed + 1 == closing_step or (soft and completed + 1 > closing_step))
         return CLOSING if last and self.plan.policy.last_step.action != "prompt" else ORDINARY, last
 
-    def _rewritten(self) -> tuple[Sequence[Message], tuple[ToolSpec, ...], str]:
+    def _rewrite_request(self) -> tuple[Sequence[Message], tuple[ToolSpec, ...], str]:
         """The messages of a request as the policy changes them, the tools, and whether the model may choose them."""
         policy, cap = self.plan.policy, self.limits.settings.get("max_steps")
         self.step.mode, last = self.next_mode()

@@ -39,9 +39,9 @@ from boolab.runtime.models.profile_parts import (
     Success,
     Tokens,
     ToolProfile,
-    at_step,
-    constant,
+    constant_distribution,
     normalise,
+    probability_at,
 )
 
 _DESCRIPTIVE_FIELDS: Final = frozenset({"name", "description", "sources", "assumptions"})
@@ -107,8 +107,8 @@ class Profile(BaseModel):
     tokens: Tokens | None = None
     price: Price | None = None
     latency: Latency = Latency()
-    text_chars: Amount = constant(0)
-    summary_chars: Amount = constant(600)
+    text_chars: Amount = constant_distribution(0)
+    summary_chars: Amount = constant_distribution(600)
     context_window: PositiveInt | None = None
     success: Success | None = None
     difficulties: dict[str, Difficulty] = {}
@@ -247,7 +247,7 @@ class Profile(BaseModel):
         Returns:
             The probability.
         """
-        return at_step(self.finish.hazard, step)
+        return probability_at(self.finish.hazard, step)
 
     def success_at(self, step: int, *, finished: bool, difficulty: str | None = None) -> float | None:
         """The probability that a run is a success.
@@ -275,7 +275,7 @@ class Profile(BaseModel):
             pieces = kind.cut if kind.cut is not None or usual is None else usual.cut
             if pieces is not None and usual is not None and step < usual.cut_from_step:
                 return 0.0
-        return None if pieces is None else at_step(pieces, step)
+        return None if pieces is None else probability_at(pieces, step)
 
     @property
     def limits_never_help(self) -> bool:

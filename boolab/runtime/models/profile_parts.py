@@ -89,7 +89,7 @@ Amount: TypeAlias = Annotated[Distribution, BeforeValidator(_as_distribution)]
 """A distribution; a number stands for one with that single value."""
 
 
-def constant(value: float) -> Distribution:
+def constant_distribution(value: float) -> Distribution:
     """The distribution with that single value."""
     return Distribution(median=value)
 
@@ -120,7 +120,7 @@ ByStep: TypeAlias = Annotated[
 """A probability by step, constant from one `from_step` to the next; a number holds for all steps."""
 
 
-def at_step(pieces: Sequence[Piece], step: int) -> float:
+def probability_at(pieces: Sequence[Piece], step: int) -> float:
     """The probability at a step, from 1."""
     return next((piece.probability for piece in reversed(pieces) if piece.from_step <= step), pieces[0].probability)
 
@@ -153,10 +153,10 @@ class ToolProfile(Strict):
     error_rate: Probability = 0.0
     after_error: AfterError | None = None
     finish_factor: Figure = 1.0
-    latency_ms: Amount = constant(0)
-    argument_chars: Amount = constant(30)
-    result_chars: Amount = constant(200)
-    error_chars: Amount = constant(60)
+    latency_ms: Amount = constant_distribution(0)
+    argument_chars: Amount = constant_distribution(30)
+    result_chars: Amount = constant_distribution(200)
+    error_chars: Amount = constant_distribution(60)
 
 
 class FinishProfile(Strict):
@@ -164,7 +164,7 @@ class FinishProfile(Strict):
 
     hazard: ByStep = [Piece(from_step=1, probability=0.1)]
     tool: Annotated[str, Field(min_length=1)] | None = None
-    text_chars: Amount = constant(300)
+    text_chars: Amount = constant_distribution(300)
 
 
 class LoopProfile(Strict):
@@ -189,7 +189,7 @@ class Tokens(Strict):
     output: Amount
     growth: Amount | None = None
     cached_share: Probability = 0.0
-    summary: Amount = constant(300)
+    summary: Amount = constant_distribution(300)
 
 
 class Price(Strict):
@@ -208,7 +208,7 @@ class Price(Strict):
 class Latency(Strict):
     """The time of a response and of its first token, in milliseconds."""
 
-    response_ms: Amount = constant(0)
+    response_ms: Amount = constant_distribution(0)
     first_token_ms: Amount | None = None
 
 

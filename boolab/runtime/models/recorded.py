@@ -68,7 +68,7 @@ class RunReplay:
     async def respond(self, request: Request, emit: Emit | None = None) -> Response:
         """The recorded response to this request."""
         if request.purpose != "step":
-            return await self._aside(request)
+            return await self._respond_aside(request)
         if request.index >= self._run.n_steps:
             msg = f"the recording ends after {count(self._run.n_steps, 'response')} ({self._run.stop_reason})"
             raise ScriptExhausted(msg)
@@ -87,7 +87,7 @@ class RunReplay:
                 emit("text", step.response.text)
         return step.response
 
-    async def _aside(self, request: Request) -> Response:
+    async def _respond_aside(self, request: Request) -> Response:
         """The response to a request outside the steps; raises its failure."""
         compacted, wrap_up = self._compactions.get(request.index), self._wrap_ups.get(request.index)
         exchange = compacted if request.purpose == "compaction" else wrap_up
@@ -162,10 +162,10 @@ class _Replay:
         after, tools = self._chain(request.messages), self._offers(request.tools).id
         return after, tools, request.tool_choice, request.temperature, request.seed_of_run, request.purpose
 
-    def _exhausted(self, reason: str) -> ScriptExhausted:
+    def _exhausted_error(self, reason: str) -> ScriptExhausted:
         return ScriptExhausted(f"{self._recording.path}: {reason}")
 
-    def _unknown_from(self, request: Request) -> str:
+    def _describe_unknown(self, request: Request) -> str:
         """How many messages of a request the recording has, and what it expected next."""
         links = _links(request.messages)
         n_known = next((n for n, link in enumerate(links) if link.id not in self._recording.messages), len(links))
@@ -178,7 +178,7 @@ class _Replay:
         )
         if n_known == len(links):
             return f"each of its {count(n_known, 'message')} is known, but the recording has no request after them"
-        difference = Difference.between(n_known + 1, expected and expected.message, links[n_known].message)
+        difference = Difference.from_messages(n_known + 1, expected and expected.message, links[n_known].message)
         return f"{beginning}{'' if expected else ', and none follows them'}; {difference}"
 
 
@@ -209,14 +209,16 @@ class ReplayByOrder(_Replay):
         if index >= len(exchanges):
             number = position.conversation.number
             count = f"{len(exchanges)} response{'' if len(exchanges) == 1 else 's'} of purpose {request.purpose}"
-            raise self._exhausted(f"conversation {number} has {count}; one more was requested")
+            raise self._exhausted_error(f"conversation {number} has {count}; one more was requested")
         exchange = exchanges[index]
         if not position.departed and _key_of(exchange) != key:
             position.departed = True
             if request.note is not None:
                 request.note("departed", **self._departure(exchange, key, request))
         if exchange.cancelled:
-            raise self._exhausted(f"request {exchange.index + 1} of conversation {exchange.conversation} was cancelled")
+            raise self._exhausted_error(
+                f"request {exchange.index + 1} of conversation {exchange.conversation} was cancelled"
+            )
         return await _give_response(exchange, request, emit)
 
     def _begin(self, request: Request, beginning: str) -> _Position:
@@ -224,7 +226,9 @@ class ReplayByOrder(_Replay):
         beginnings = list(self._by_beginning)
         if beginning not in self._by_beginning:
             if len(beginnings) != 1:
-                raise self._exhausted(f"no conversation begins with this request: {self._unknown_from(request)}")
+                raise self._exhausted_error(
+                    f"no conversation begins with this request: {self._describe_unknown(request)}"
+                )
             beginning = beginnings[0]
         conversations = self._by_beginning[beginning]
         return _Position(conversations[next(self._given[beginning]) % len(conversations)])
@@ -244,7 +248,7 @@ class ReplayByOrder(_Replay):
         recorded_message, sent_message = (
             links[index].message if index < len(links) else None for links in (recorded_links, sent_links)
         )
-        return Difference.between(index + 1, recorded_message, sent_message)._asdict()
+        return Difference.from_messages(index + 1, recorded_message, sent_message)._asdict()
 
 
 class ReplayByRequest(_Replay):
@@ -262,14 +266,14 @@ class ReplayByRequest(_Replay):
         key = self._key(request)
         exchanges = self._exchanges.get(key)
         if exchanges is None:
-            raise self._exhausted(f"this request is not in it: {self._why(request, key)}")
+            raise self._exhausted_error(f"this request is not in it: {self._describe_difference(request, key)}")
         return await _give_response(exchanges[next(self._given[key]) % len(exchanges)], request, emit)
 
-    def _why(self, request: Request, key: tuple[Any, ...]) -> str:
+    def _describe_difference(self, request: Request, key: tuple[Any, ...]) -> str:
         """Why a request is not in the recording; compared with the first request after the same messages, if any."""
         similar = next((exchange for exchange in self._recording.exchanges if exchange.after == key[0]), None)
         if similar is None:
-            return self._unknown_from(request)
+            return self._describe_unknown(request)
         if similar.cancelled:
             return "it was cancelled"
         pairs = zip(_KEY_FIELDS, _key_of(similar), key, strict=True)
@@ -307,7 +311,7 @@ class Difference(NamedTuple):
     came: str
 
     @classmethod
-    def between(cls, number: int, recorded: Message | None, came: Message | None) -> Difference:
+    def from_messages(cls, number: int, recorded: Message | None, came: Message | None) -> Difference:
         """The difference of two messages, either of which may be missing."""
         texts = [_message_text(message) for message in (recorded, came)]
         differs = next((n for n, (a, b) in enumerate(zip(*texts, strict=False)) if a != b), min(map(len, texts)))

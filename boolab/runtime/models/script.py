@@ -97,7 +97,7 @@ class ScriptFault(_Strict):
     after: NonNegativeInt = 0
 
     @model_validator(mode="after")
-    def _one_kind(self) -> ScriptFault:
+    def _check_one_kind(self) -> ScriptFault:
         if (self.status is not None) + self.reset + bool(self.garbage) != 1:
             msg = "give exactly one of status, reset and garbage"
             raise ValueError(msg)

@@ -135,7 +135,7 @@ class SimulatedModel(LocalModel):
         shortened = False
         if played is None or played.seed != seed:
             played, tail, shortened = self._find(request)
-        step_plan = self._latest = played.trajectory.at(index)
+        step_plan = self._latest = played.trajectory.step_at(index)
         response, hazard = step_plan[0], step_plan[2]
         if purpose != "step":
             response = self._summary(step_plan)
@@ -209,7 +209,7 @@ class SimulatedModel(LocalModel):
     def _has_submitted(self, played: _Played, index: int, messages: Sequence[Message]) -> bool:
         """Whether the previous response called the finishing tool, but the run continued."""
         # Making the messages is slow, so first: could it have finished under any reminder?
-        previous_step = played.trajectory.at(index - 1)
+        previous_step = played.trajectory.step_at(index - 1)
         may = previous_step.hazard >= 0 and _finishes(previous_step, played.factor, self._boldest)
         return may and self._submits in _latest_tools(messages)
 
@@ -229,7 +229,7 @@ class SimulatedModel(LocalModel):
         inputs, outputs, cached = response.usage[:3]
         if first == 0 or inputs is None or outputs is None or cached is None:
             return response
-        start_tokens, tokens = (trajectory.at(i).response.usage.input_tokens or 0 for i in (0, first))
+        start_tokens, tokens = (trajectory.step_at(i).response.usage.input_tokens or 0 for i in (0, first))
         task_index = next((i for i, message in enumerate(head) if message.role == "user"), 0)
         removed_tokens = tokens - start_tokens - estimated_tokens(head[task_index + 1 :])
         return response._replace(
@@ -268,7 +268,7 @@ class SimulatedModel(LocalModel):
             return ToolResult(call.id, SUBMITTED, duration_ms=0)
         played = self._played.get(context.history) if type(context.history) is History else None
         trajectory = SimulatedTrajectory(self._rules, match[1]) if played is None else played.trajectory
-        step_plan, index = trajectory.at(int(match[2]) - 1), int(match[3]) - 1
+        step_plan, index = trajectory.step_at(int(match[2]) - 1), int(match[3]) - 1
         calls = step_plan.response.tool_calls
         return step_plan.results[index] if 0 <= index < len(calls) and calls[index] == call else None
 

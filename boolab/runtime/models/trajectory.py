@@ -193,7 +193,7 @@ class SimulatedTrajectory:
         self._calls_by_tool: list[list[tuple[int, str]]] = [[] for _ in rules.tools]
         """By tool: the indexes of its calls in `_latest_results`, and their arguments."""
 
-    def at(self, index: int) -> PlannedStep:
+    def step_at(self, index: int) -> PlannedStep:
         """The step with that number, from 0."""
         steps = self._steps
         while len(steps) <= index:
@@ -234,7 +234,7 @@ class SimulatedTrajectory:
         calls: tuple[ToolCall, ...] = ()
         results: tuple[ToolResult, ...] = ()
         if self._failed >= 0:
-            tool, hazard, calls, results = self._after_error(start)
+            tool, hazard, calls, results = self._step_after_error(start)
         elif last is None:
             tool, hazard = rules.start.pick(random()), rules.hazards[0]
         else:
@@ -258,7 +258,9 @@ class SimulatedTrajectory:
         response = _make(Response, (text, calls, "tool_calls", usage, "", first, *_UNKNOWN))
         steps.append(_make(PlannedStep, (response, results, hazard, random(), slots >> 5 * _BITS, duration)))
 
-    def _after_error(self, start: str) -> tuple[SimulatedTool, float, tuple[ToolCall, ...], tuple[ToolResult, ...]]:
+    def _step_after_error(
+        self, start: str
+    ) -> tuple[SimulatedTool, float, tuple[ToolCall, ...], tuple[ToolResult, ...]]:
         """After a failed call: the next tool and the hazard, or the same call with its result."""
         random, previous_step = self._random, self._steps[-1]
         failed, result = previous_step.response.tool_calls[self._failed], previous_step.results[self._failed]

@@ -101,7 +101,7 @@ def bash_tool(
     """
     shell = _shell()
     cpu_seconds = timeout if cpu_seconds is None else cpu_seconds
-    _checked(
+    _check_options(
         {"timeout": timeout, "cpu_seconds": cpu_seconds},
         {"memory_mib": memory_mib, "processes": processes, "file_mib": file_mib, "output_bytes": output_bytes},
     )
@@ -164,7 +164,7 @@ def _shell() -> str:
     return shell
 
 
-def _checked(seconds: Mapping[str, float], counts: Mapping[str, int]) -> None:
+def _check_options(seconds: Mapping[str, float], counts: Mapping[str, int]) -> None:
     for name, value in seconds.items():
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < _MAX_SECONDS:
             msg = f"bash_tool: {name}={repr_of(value)}: expected seconds > 0, and less than {_MAX_SECONDS:,}"
@@ -345,19 +345,23 @@ def _verdict(supervisor: Process, report: _Ends) -> _Verdict:
     if facts.get("pid", 0) > 1:  # the supervisor could not end the command
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(facts["pid"], signal.SIGKILL)
-    return _Verdict(None, f"the process that watches it was gone before its end ({_ended(supervisor.returncode or 0)})")
+    return _Verdict(
+        None, f"the process that watches it was gone before its end ({_describe_exit(supervisor.returncode or 0)})"
+    )
 
 
 def _result(verdict: _Verdict, output: _Ends) -> str:
     status, reason = verdict
-    ending = ", ".join([*([] if status is None else [_ended(status)]), *([f"killed: {reason}"] if reason else [])])
+    ending = ", ".join(
+        [*([] if status is None else [_describe_exit(status)]), *([f"killed: {reason}"] if reason else [])]
+    )
     msg = f"{ending}\n{output.text()}"
     if status != 0 or reason:
         raise ToolError(msg)
     return msg
 
 
-def _ended(status: int) -> str:
+def _describe_exit(status: int) -> str:
     if status >= 0:
         return f"exit code {status}"
     try:

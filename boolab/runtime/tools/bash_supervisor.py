@@ -64,21 +64,21 @@ def _watch(command: int, order: dict[str, Any], woken: int) -> tuple[int | None,
         ready, _, _ = select.select([0, woken], [], [], min(remaining, _TICK_S))
         if woken in ready:
             os.read(woken, 4096)
-        for pid, status in _reaped():
+        for pid, status in _reap_children():
             if pid == command:
                 return os.waitstatus_to_exitcode(status), ""
         if 0 in ready and not os.read(0, 4096):
             return None, "it was cancelled"
-        if reason := _too_much(order):
+        if reason := _exceeded_limit(order):
             return None, reason
 
 
-def _too_much(order: dict[str, Any]) -> str:
+def _exceeded_limit(order: dict[str, Any]) -> str:
     """The exceeded limit on all processes together, if any."""
     running = descendants(os.getpid())
     if len(running) > order["processes"]:
         return f"it had more than {order['processes']:,} processes"
-    if sum(map(_resident, running)) > order["memory"]:
+    if sum(map(_resident_bytes, running)) > order["memory"]:
         return f"its processes held more than {order['memory'] // 2**20:,} MiB"
     return ""
 
@@ -104,13 +104,13 @@ def _children(pid: int) -> list[int]:
     return []
 
 
-def _resident(pid: int) -> int:
+def _resident_bytes(pid: int) -> int:
     with suppress(OSError), open(f"/proc/{pid}/statm") as file:  # noqa: PTH123 - as above
         return int(file.read().split()[1]) * _PAGE
     return 0
 
 
-def _reaped() -> list[tuple[int, int]]:
+def _reap_children() -> list[tuple[int, int]]:
     statuses = []
     with suppress(ChildProcessError):
         while (ended := os.waitpid(-1, os.WNOHANG))[0]:
@@ -127,7 +127,7 @@ def _end_all(command: int) -> bool:
         for pid in descendants(os.getpid()):
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
-        _reaped()
+        _reap_children()
         try:
             os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         except ChildProcessError:

@@ -64,7 +64,7 @@ async def execute_together(
     the others are cancelled, and it is raised.
     """
 
-    async def one(index: int, clock: Clock) -> None:
+    async def execute_one(index: int, clock: Clock) -> None:
         try:
             results[index] = await execute(calls[index], step, index + 1, run, clock)
         except INTERRUPTS as error:
@@ -75,14 +75,14 @@ async def execute_together(
     if run.reply is not None and run.clock.virtual:
         # Replies in virtual time never wait, and a task for each would take longer than a step.
         for position, fork in waiting:
-            results[position] = await _replied(run.reply, calls[position], step, position + 1, run, fork)
+            results[position] = await _model_result(run.reply, calls[position], step, position + 1, run, fork)
         waiting = [(position, fork) for position, fork in waiting if results[position] is None]
         run = replace(run, reply=None)
     if waiting:
         try:
             async with asyncio.TaskGroup() as group:
                 for position, fork in waiting:
-                    group.create_task(one(position, fork))
+                    group.create_task(execute_one(position, fork))
         except ExceptionGroup as errors:
             raise errors.exceptions[0].__cause__ or errors from None
     run.clock.join(forks)
@@ -97,7 +97,7 @@ async def execute(  # noqa: C901, PLR0912 - all ways in which a call can end
 ) -> ToolResult:
     """Execute one call, the `number`-th of a step; an exception is its result, but no interrupt or cancellation."""
     if run.reply is not None:
-        replied = await _replied(run.reply, call, step, number, run, clock)
+        replied = await _model_result(run.reply, call, step, number, run, clock)
         if replied is not None:
             return replied
     spec = run.tools.get(call.name)
@@ -166,7 +166,7 @@ class FailedReply(Exception):
         self.result = result
 
 
-async def _replied(
+async def _model_result(
     reply: Reply, call: ToolCall, step: int, number: int, run: ExecutionContext, clock: Clock
 ) -> ToolResult | None:
     """The model's own result, if it has one. An exception of the model becomes an error result."""

@@ -64,7 +64,7 @@ def _tools_of(top: Path) -> tuple[ToolSpec, ...]:  # noqa: C901 - three tools th
             msg = f"{path!r} is not a folder"
             raise ToolError(msg)
         notes: list[str] = []
-        names = (str(Path(file).relative_to(top)) for file in _walk(top, folder, _checked(pattern), notes))
+        names = (str(Path(file).relative_to(top)) for file in _walk(top, folder, _check_pattern(pattern), notes))
         entries = [name for name, _ in zip(names, range(MAX_ENTRIES + 1), strict=False)]
         if len(entries) > MAX_ENTRIES:
             entries[MAX_ENTRIES:] = [f"(the first {MAX_ENTRIES} files; narrow the path or the pattern)"]
@@ -104,7 +104,7 @@ def _tools_of(top: Path) -> tuple[ToolSpec, ...]:  # noqa: C901 - three tools th
             msg = "the pattern is empty"
             raise ToolError(msg)
         regex = pattern.lower() if ignore_case else pattern
-        start, files = _resolve(top, path), _checked(files)
+        start, files = _resolve(top, path), _check_pattern(files)
         matches: list[str] = []
         notes: list[str] = []
         searched = 0
@@ -174,7 +174,7 @@ def _resolve(top: Path, path: str) -> Path:
     return target
 
 
-def _checked(pattern: str) -> str:
+def _check_pattern(pattern: str) -> str:
     if not pattern or len(pattern) > MAX_PATTERN:
         msg = f"a pattern of {len(pattern):,} characters: expected 1 to {MAX_PATTERN}, such as '*.py'"
         raise ToolError(msg)

@@ -66,7 +66,7 @@ class GitKeeper:
         self._kept = Kept()
         self._busy, self._cancelled = threading.Lock(), threading.Event()
         self._at_end = ExitStack()
-        with undone_on_error(self.close, repository.common):
+        with undo_on_error(self.close, repository.common):
             folder_id = self._take_folder()
             self._writer = ObjectWriter(repository)
             self._at_end.callback(self._writer.close)
@@ -74,7 +74,7 @@ class GitKeeper:
                 with objects_of(repository) as reader:
                     commit_text(reader, repository, before)
             self._ignored = Ignored(folder_id, repository, origin)
-            self._wanted = Wanted.of(include, tracked_files(folder_id, repository, origin))
+            self._wanted = Wanted.from_names(include, tracked_files(folder_id, repository, origin))
             refuse(root, self._scan(None).repositories)
 
     def _take_folder(self) -> Path:
@@ -106,7 +106,7 @@ class GitKeeper:
         Raises:
             WorldError: if that failed.
         """
-        with self._busy, undone_on_error(lambda: None, self._root, "read"):
+        with self._busy, undo_on_error(lambda: None, self._root, "read"):
             return self._snapshot()
 
     def cancel(self) -> None:
@@ -133,15 +133,15 @@ class GitKeeper:
         note = note_text(sorted(scan.folders), scan.left_out).encode()
         if self._latest is None or (scan.tree, note) != (self._tree, self._note):
             self._commit(scan.tree, note)
-        facts: dict[str, Any] = {"commit": self._latest, "changed": scan.changed}
+        facts: dict[str, Any] = {"commit": self._latest, "changed": scan.n_changed}
         if self._first:
             ignored = sorted(scan.ignored)
             facts |= {"ignored": len(ignored), "ignored_names": [decode_name(name) for name in ignored[:_MAX_NAMES]]}
         self._tree, self._note, self._kept, self._first = scan.tree, note, scan.kept, False
         if scan.left_out:
             facts["left_out"] = {decode_name(name): reason for name, reason in sorted(scan.left_out.items())}
-        if self._ignored.unread:
-            facts["unread"] = self._ignored.unread
+        if self._ignored.unread_files:
+            facts["unread"] = self._ignored.unread_files
         if self._is_restored:
             facts["folder"] = str(self._root)
         return facts
@@ -164,7 +164,7 @@ class GitKeeper:
 
 
 @contextmanager
-def undone_on_error(undo: Callable[[], None], folder: Path, action: str = "written") -> Iterator[None]:
+def undo_on_error(undo: Callable[[], None], folder: Path, action: str = "written") -> Iterator[None]:
     """Undo what was begun if an error follows; one of the file system becomes a `WorldError`."""
     try:
         yield

@@ -19,7 +19,7 @@ from boolab.io.git.refs import delete_refs, read_refs
 from boolab.io.git.repository import find_repository
 from boolab.io.state import state_folder
 from boolab.runtime.worlds.checkout import REFS, check_out, name_of
-from boolab.runtime.worlds.git_keeper import GitKeeper, undone_on_error
+from boolab.runtime.worlds.git_keeper import GitKeeper, undo_on_error
 
 _MIB: Final = 2**20
 _MAX_NAMES: Final = 10
@@ -68,7 +68,7 @@ class GitWorld:
         if not self._root.is_dir():
             msg = f"GitWorld: root={str(root)!r} is not a folder"
             raise SettingError(msg)
-        self._include = tuple(_inside(name) for name in _listed(include))
+        self._include = tuple(_encode_name(name) for name in _check_include(include))
         self._max_bytes = int(max_file_mb * _MIB)
         if Path(state_folder()).resolve().is_relative_to(self._root):
             msg = (
@@ -77,7 +77,7 @@ class GitWorld:
             )
             raise SettingError(msg)
         self._repository = find_repository(self._root)
-        self._branch_folder = None if into is None else self._free(user_path(into).resolve(), into)
+        self._branch_folder = None if into is None else self._check_folder(user_path(into).resolve(), into)
         self._source: GitWorld | None = None
         self._incomplete = ""
 
@@ -149,10 +149,10 @@ class GitWorld:
         vars(world).update(vars(self))
         world._source, world._branch_folder = self, None  # noqa: SLF001 - it is one of this class
         if folder is None and self._branch_folder is not None:
-            self._free(self._branch_folder, str(self._branch_folder))  # another branch may have filled it since
+            self._check_folder(self._branch_folder, str(self._branch_folder))  # another branch may have filled it since
         target = folder or self._branch_folder or Path(tempfile.mkdtemp(prefix="boolab-world-")).resolve()
         world._root = target  # noqa: SLF001
-        with undone_on_error(world.discard, target):
+        with undo_on_error(world.discard, target):
             target.mkdir(parents=True, exist_ok=True)
             world._incomplete = self._check_out(commit, target)  # noqa: SLF001
         return world
@@ -221,7 +221,7 @@ class GitWorld:
         )
         return f"{names} was not kept, and is missing in {folder}: max_file_mb= sets the largest file"
 
-    def _free(self, folder: Path, path: object) -> Path:
+    def _check_folder(self, folder: Path, path: object) -> Path:
         """A folder for a branch, if it may be used."""
         if folder.is_relative_to(self._root) or self._root.is_relative_to(folder):
             msg = f"GitWorld: into={str(path)!r} and root overlap: choose a folder beside {str(self._root)!r}"
@@ -238,14 +238,14 @@ def _commit_of(payload: Mapping[str, Any]) -> str | None:
     return commit if isinstance(commit, str) and _COMMIT.fullmatch(commit) else None
 
 
-def _listed(include: object) -> Sequence[str]:
+def _check_include(include: object) -> Sequence[str]:
     if isinstance(include, str) or not isinstance(include, Sequence):
         msg = f"GitWorld: include={include!r}: expected a list of files and folders, such as ('build/',)"
         raise SettingError(msg)
     return include
 
 
-def _inside(name: object) -> bytes:
+def _encode_name(name: object) -> bytes:
     if not isinstance(name, str) or not name or "\0" in name or Path(name).is_absolute():
         msg = f"GitWorld: include: {name!r}: expected a path relative to root"
         raise SettingError(msg)

@@ -32,13 +32,13 @@ class Ignored:
     def __init__(self, git_dir: Path, repository: Repository, origin: Path) -> None:
         self._unread: dict[str, str] = {}
         self._refused: dict[str, str] = {}
-        self._general = self._above(git_dir, repository, origin)
+        self._general = self._patterns_above(git_dir, repository, origin)
         self._texts: dict[bytes, bytes] = {}
         self._files: dict[bytes, Patterns] = {}
         self._verdicts: dict[bytes, bool] = {}
 
     @property
-    def unread(self) -> dict[str, str]:
+    def unread_files(self) -> dict[str, str]:
         """The files of patterns that are there and were not read, and why not."""
         return dict(sorted((self._unread | self._refused).items()))
 
@@ -53,7 +53,7 @@ class Ignored:
             self._files[path] = self._patterns(name, text)
             self._verdicts.clear()
 
-    def of(self, path: bytes, files: Collection[str], folders: Collection[str]) -> set[str]:
+    def ignored_names(self, path: bytes, files: Collection[str], folders: Collection[str]) -> set[str]:
         """Those of these names that are ignored."""
         patterns = set()
         for name in files:
@@ -67,7 +67,7 @@ class Ignored:
     def _is_ignored(self, folder: bytes, full: bytes) -> bool:
         """Whether a name is ignored: the nearest file of patterns that is about it decides."""
         text = full.decode("latin-1")
-        for above in _upwards(folder):
+        for above in _folders_upwards(folder):
             patterns = self._files.get(above)
             verdict = None if patterns is None else patterns.verdict(text[len(above) :])
             if verdict is not None:
@@ -96,13 +96,13 @@ class Ignored:
             self._unread[name] = error.strerror or type(error).__name__
             return b""
 
-    def _above(self, git_dir: Path, repository: Repository, origin: Path) -> list[tuple[str, Patterns]]:
+    def _patterns_above(self, git_dir: Path, repository: Repository, origin: Path) -> list[tuple[str, Patterns]]:
         """The patterns above a folder that hold in it, highest precedence first, with the path from their file."""
         folder = origin.relative_to(repository.top).parts
         parents = ["".join(f"{part}/" for part in folder[depth:]) for depth in range(len(folder) + 1)]
         sources = [
             ("core.excludesFile", parents[0], self._users(git_dir, repository)),
-            (".git/info/exclude", parents[0], self._of_repository(repository)),
+            (".git/info/exclude", parents[0], self._repository_patterns(repository)),
         ]
         with folder_handle(repository.top) as top:
             for depth in range(len(folder)):
@@ -126,7 +126,7 @@ class Ignored:
 
         return self._read(str(path), read)
 
-    def _of_repository(self, repository: Repository) -> bytes:
+    def _repository_patterns(self, repository: Repository) -> bytes:
         def read() -> bytes:
             with folder_handle(repository.common) as common:
                 return read_below(common, "info/exclude", MAX_PATTERNS)
@@ -155,7 +155,7 @@ def tracked_files(git_dir: Path, repository: Repository, origin: Path) -> list[b
     return [name.removeprefix(above) for name in output if name.startswith(above)]
 
 
-def _upwards(folder: bytes) -> list[bytes]:
+def _folders_upwards(folder: bytes) -> list[bytes]:
     """A folder and all above it, each with a slash at its end; the last one is empty."""
     folders = [folder]
     while folder:

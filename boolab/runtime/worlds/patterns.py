@@ -79,10 +79,10 @@ def _lines(text: bytes) -> Iterator[tuple[int, bytes]]:
     """The patterns in a file, as git reads them, with the numbers of their lines."""
     for number, line in enumerate(text.removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
         if line and not line.startswith(b"#"):
-            yield number, _trimmed(line.removesuffix(b"\r").partition(b"\0")[0])
+            yield number, _trim(line.removesuffix(b"\r").partition(b"\0")[0])
 
 
-def _trimmed(line: bytes) -> bytes:
+def _trim(line: bytes) -> bytes:
     """A line without the spaces at its end, but for those after a backslash."""
     end = index = 0
     while index < len(line):
@@ -169,7 +169,7 @@ def _class(pattern: bytes, index: int) -> tuple[str, int]:
             byte_set |= set(range(start, pattern[index] + 1))
             start, index = 0, index + 1
         elif byte == b"[" and rest == b":":
-            class_bytes, end = _named(pattern, index)
+            class_bytes, end = _parse_class(pattern, index)
             if class_bytes is None:
                 return _NO_MATCH, len(pattern)
             byte_set |= class_bytes
@@ -183,7 +183,7 @@ def _class(pattern: bytes, index: int) -> tuple[str, int]:
     return (f"[{members}]" if members else _NO_MATCH), index + 1
 
 
-def _named(pattern: bytes, index: int) -> tuple[set[int] | None, int]:
+def _parse_class(pattern: bytes, index: int) -> tuple[set[int] | None, int]:
     """A class such as `[:alpha:]`, or the bracket alone if it has no such end; None if nothing matches."""
     end = pattern.find(b"]", index + 2)
     if end < 0:

@@ -45,7 +45,7 @@ class Wanted(NamedTuple):
     above: frozenset[bytes]  # all folders above them
 
     @classmethod
-    def of(cls, include: Collection[bytes], tracked: Collection[bytes]) -> Wanted:
+    def from_names(cls, include: Collection[bytes], tracked: Collection[bytes]) -> Wanted:
         """Both, with the folders above them."""
         above: set[bytes] = set()
         for name in (*include, *tracked):
@@ -107,7 +107,7 @@ class Scan:
             self.tree = writer.put(b"tree", b"") if tree is None else tree
 
     @property
-    def changed(self) -> int:
+    def n_changed(self) -> int:
         """How many files are new, changed or gone since the look before."""
         current, earlier = self.kept.files, self._before.files
         removed = sum(name not in current and name not in self.left_out for name in earlier)
@@ -127,7 +127,7 @@ class Scan:
             self._patterns.read(handle, path, entries.get(".gitignore"))
         paths = {name: path + os.fsencode(name) for name in entries}
         folders = {name for name, entry in entries.items() if entry.is_dir(follow_symlinks=False)}
-        skipped = set() if is_forced else self._skipped(path, paths, entries, folders, is_ignored=is_ignored)
+        skipped = set() if is_forced else self._skip_ignored(path, paths, entries, folders, is_ignored=is_ignored)
         children = {
             name: self._file(handle, paths[name], entry)
             for name, entry in entries.items()
@@ -138,7 +138,7 @@ class Scan:
             is_included = is_forced or full in self._wanted.include
             if name not in skipped or is_included or full in self._wanted.above:
                 ignored = not is_included and (is_ignored or name in skipped)
-                children[name] = self._below(
+                children[name] = self._scan_below(
                     handle, name, full + b"/", depth, is_ignored=ignored, is_forced=is_included
                 )
         prefix_length = len(path)
@@ -149,7 +149,7 @@ class Scan:
             return None
         return self._tree(path, tree_bytes(nodes))
 
-    def _below(
+    def _scan_below(
         self, above: int, name: str, path: bytes, depth: int, *, is_ignored: bool, is_forced: bool
     ) -> TreeEntry | None:
         """Look at a folder in another one."""
@@ -171,7 +171,7 @@ class Scan:
                     raise
         return None
 
-    def _skipped(
+    def _skip_ignored(
         self,
         path: bytes,
         paths: Mapping[str, bytes],
@@ -187,7 +187,7 @@ class Scan:
         if is_ignored:
             return candidates
         candidates = {name for name in candidates if name in folders or _can_be_kept(entries[name])}
-        skipped = self._patterns.of(path, candidates, folders)
+        skipped = self._patterns.ignored_names(path, candidates, folders)
         self.ignored += [paths[name] + (b"/" if name in folders else b"") for name in skipped]
         return skipped
 
@@ -201,13 +201,13 @@ class Scan:
             return None
         file = self._before.files.get(name)
         if file is None or file.is_recent or file.mark != _mark(status):
-            file = self._new(handle, name, entry, status)
+            file = self._add_file(handle, name, entry, status)
         if file is None:
             return None
         self.kept.files[name] = file
         return file.entry
 
-    def _new(self, handle: int, name: bytes, entry: os.DirEntry[str], status: os.stat_result) -> File | None:
+    def _add_file(self, handle: int, name: bytes, entry: os.DirEntry[str], status: os.stat_result) -> File | None:
         if not _can_be_kept(entry):
             return None
         if entry.name.lower() == ".git":
@@ -227,7 +227,7 @@ class Scan:
                 return None
             raise
         assert self._writer is not None  # noqa: S101 - the caller has looked
-        return self._made(_LINK_MODE, self._writer.put(b"blob", target), status)
+        return self._make_file(_LINK_MODE, self._writer.put(b"blob", target), status)
 
     def _read(self, handle: int, name: bytes, entry: os.DirEntry[str]) -> File | None:
         assert self._writer is not None  # noqa: S101 - the caller has looked
@@ -250,11 +250,11 @@ class Scan:
                 oid = self._writer.put_file(file, size)
             if oid is not None:
                 mode = _PROGRAM_MODE if status.st_mode & stat.S_IXUSR else _FILE_MODE
-                return self._made(mode, oid, status)
+                return self._make_file(mode, oid, status)
         self.left_out[name] = "it changed while it was read"
         return None
 
-    def _made(self, mode: int, oid: bytes, status: os.stat_result) -> File:
+    def _make_file(self, mode: int, oid: bytes, status: os.stat_result) -> File:
         return File(TreeEntry(mode, oid), _mark(status), status.st_ctime_ns > self._began - _RECENT_NS)
 
     def _tree(self, path: bytes, data: bytes) -> bytes | None:

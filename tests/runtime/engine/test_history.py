@@ -367,6 +367,6 @@ def test_every_purpose_is_looked_at(by: Any) -> None:
 
 def test_history_is_summarised_up_to_the_last_good_compaction() -> None:
     history = TurnHistory(())
-    assert history.summed_up_to == 1
+    assert history.summary_end == 1
     history.compactions += [Compacted(4, 2, "a", 9), Compacted(6, 4, "b", 9), Compacted(8, 6, "", 9, fault="no text")]
-    assert history.summed_up_to == 4
+    assert history.summary_end == 4

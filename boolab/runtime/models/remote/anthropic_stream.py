@@ -73,7 +73,7 @@ class _Block:
         return ToolCall(_word(self.raw.get("id")), self.name, arguments)
 
     @property
-    def opaque(self) -> Mapping[str, Any] | None:
+    def opaque_content(self) -> Mapping[str, Any] | None:
         """Signed or encrypted reasoning, which the provider needs in the next request."""
         if self.kind == "redacted_thinking":
             return self.raw
@@ -146,12 +146,12 @@ class MessageDecoder(Decoder):
         if finish_reason(self._native) != "length":
             for index in list(self._open):
                 self._stop(index)
-        return self.partial()
+        return self.partial_response()
 
-    def partial(self) -> Response:
+    def partial_response(self) -> Response:
         blocks = [block for _, block in sorted(self._blocks, key=lambda entry: entry[0])]
         calls = [block for block in blocks if block.name]
-        opaque = [block.opaque for block in blocks if block.opaque is not None]
+        opaque = [block.opaque_content for block in blocks if block.opaque_content is not None]
         return Response(
             "".join(block.pieces.text() for block in blocks if block.kind == "text"),
             assign_ids([block.call() for block in calls], self._call_id_prefix),

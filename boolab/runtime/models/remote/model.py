@@ -199,7 +199,7 @@ class RemoteModel:
                     request.note("throttled", wait_ms=waited)
                 return await self._send(body, request, decoder)
         except asyncio.CancelledError as interruption:
-            interruption.partial = self._add_cost(decoder.partial(), decoder)  # type: ignore[attr-defined] # for the record
+            interruption.partial = self._add_cost(decoder.partial_response(), decoder)  # type: ignore[attr-defined] # for the record
             raise
 
     async def _send(self, body: bytes, request: Request, decoder: Decoder) -> _Outcome:
@@ -212,11 +212,11 @@ class RemoteModel:
                 if decoder.ended:
                     return
                 decoder.feed(event, self._erase(data))
-                deadline.arrived(output=decoder.has_output and event != "ping", ended=decoder.ended)
+                deadline.report_arrival(output=decoder.has_output and event != "ping", ended=decoder.ended)
                 if first is None and decoder.has_output:
                     first = request.clock.now() - start
 
-            answer = await self._endpoint.post(body, receive, deadline.over)
+            answer = await self._endpoint.post(body, receive, deadline.report_end)
             # Before any text is shortened, since a part of a key cannot be recognised.
             answer = answer._replace(body=self._erase(answer.body))
         fault = self._fault(answer, deadline, decoder)
@@ -227,7 +227,7 @@ class RemoteModel:
             if isinstance(closed, Response):
                 return _Outcome(self._add_cost(closed, decoder)._replace(ttft_ms=first))
             fault = closed
-        partial = self._add_cost(decoder.partial(), decoder)._replace(ttft_ms=first)
+        partial = self._add_cost(decoder.partial_response(), decoder)._replace(ttft_ms=first)
         return _Outcome(partial, self._redact_fault(fault), decoder.has_output, retry_after(answer.headers))
 
     def _fault(self, answer: Answer, deadline: Deadline, decoder: Decoder) -> Fault | None:
@@ -236,7 +236,7 @@ class RemoteModel:
             return decoder.fault
         # With a finish reason a response is complete, whatever happens to the connection. [DONE] alone is not enough:
         # when llama.cpp is stopped, it sends [DONE] without a reason and breaks the connection.
-        if decoder.partial().native_finish_reason is not None or (decoder.ended and not answer.fault):
+        if decoder.partial_response().native_finish_reason is not None or (decoder.ended and not answer.fault):
             return None
         if deadline.ran_out:
             return Fault(deadline.ran_out, retryable=True)

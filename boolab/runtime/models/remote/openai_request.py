@@ -55,12 +55,12 @@ class ChatCompletions:
         separator = b"," if common_part.messages and last.messages else b""
         opening = b'{"model":%b,"messages":[' % dump_json(self.model)
         tools = common_part.tools_json(request.tools)
-        by_request = _members(self._by_request(request))
+        by_request = _members(self._request_values(request))
         return b"".join(
             (opening, common_part.messages, separator, last.messages, b"]", tools, self._fixed, by_request, b"}")
         )
 
-    def _by_request(self, request: Request) -> dict[str, Any]:
+    def _request_values(self, request: Request) -> dict[str, Any]:
         values = {name: self.parameters.get(name) for name in _BY_REQUEST}
         if request.temperature is not None:
             values["temperature"] = request.temperature

@@ -87,17 +87,17 @@ class ChatDecoder(Decoder):
             self._fail(Fault(_message_of(chunk) or f"the response is no chat completion: {_excerpt(body)}"))
 
     def close(self) -> Response | Fault:
-        self.fault = self.fault or self._missing()
+        self.fault = self.fault or self._missing_fault()
         if self.fault is not None:
             return self.fault
-        response = self.partial()
+        response = self.partial_response()
         for call in response.tool_calls:
             self._emit_call(call)
         return response
 
-    def partial(self) -> Response:
+    def partial_response(self) -> Response:
         reasoning = self._reasoning.text()
-        named_calls = self._call_builder.named()
+        named_calls = self._call_builder.named_calls()
         return Response(
             self._text.text(),
             tuple(call for call, _ in named_calls),
@@ -105,7 +105,7 @@ class ChatDecoder(Decoder):
             self._usage,
             reasoning,
             native_finish_reason=self._finish,
-            opaque=self._opaque(reasoning, named_calls),
+            opaque=self._opaque_content(reasoning, named_calls),
         )
 
     @property
@@ -113,12 +113,12 @@ class ChatDecoder(Decoder):
         """The calls. `function_call`, the older form, repeats one of the `tool_calls` if there are any (llama.cpp)."""
         return self._calls if self._calls.has_calls else self._legacy
 
-    def _missing(self) -> Fault | None:
+    def _missing_fault(self) -> Fault | None:
         if not self.has_output and self._finish is None:
             return Fault("the stream was empty: it held no output and no finish reason", retryable=True)
         if not self.ended and self._finish is None:
             return Fault("the stream was cut: it ended before a finish reason and before [DONE]", retryable=True)
-        nameless = self._call_builder.nameless()
+        nameless = self._call_builder.nameless_excerpt()
         return None if nameless is None else Fault(f"a tool call came without a name; its arguments: {nameless}")
 
     def _take(self, chunk: dict[str, Any], source: str | bytes, *, is_error: bool = False) -> None:
@@ -191,7 +191,7 @@ class ChatDecoder(Decoder):
             reasoning = reasoning or "".join(_join_texts(detail) for detail in details)
         self._add("reasoning", self._reasoning, reasoning)
 
-    def _opaque(self, reasoning: str, calls: Sequence[tuple[ToolCall, Any]]) -> str:
+    def _opaque_content(self, reasoning: str, calls: Sequence[tuple[ToolCall, Any]]) -> str:
         """Content for the next request, as JSON text; `openai_request` reads it.
 
         DeepSeek requires the `reasoning_content` of calls, even if it was empty

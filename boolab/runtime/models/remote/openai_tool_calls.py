@@ -112,7 +112,7 @@ class CallBuilder:
             calls.append(call)
         return call
 
-    def named(self) -> list[tuple[ToolCall, Any]]:
+    def named_calls(self) -> list[tuple[ToolCall, Any]]:
         """The calls with a name, their ids unique, by index, each with the provider's content for the next request."""
         calls = self._calls
         if all(call.index is not None for call in calls):
@@ -123,7 +123,7 @@ class CallBuilder:
         )
         return [(call, open_call.extra) for call, open_call in zip(unique_calls, named_calls, strict=True)]
 
-    def nameless(self) -> str | None:
+    def nameless_excerpt(self) -> str | None:
         """An excerpt of the arguments of a call without a name; None if there is none."""
         return next((f"{call.arguments[:_EXCERPT_CHARS]!r}" for call in self._calls if not call.name), None)
 

@@ -75,14 +75,14 @@ class Deadline:
         self._begin = self._loop.time()
         self._arrived = False
         self._allowed = timeouts.first_token
-        self._scope = anyio.CancelScope(deadline=self._due(self._begin + timeouts.first_token))
+        self._scope = anyio.CancelScope(deadline=self._due_time(self._begin + timeouts.first_token))
         self._enough_until = self._begin
         self.ran_out = ""
 
-    def _due(self, time: float) -> float:
+    def _due_time(self, time: float) -> float:
         return min(time, self._begin + self._timeouts.whole)
 
-    def arrived(self, *, output: bool, ended: bool) -> None:
+    def report_arrival(self, *, output: bool, ended: bool) -> None:
         """Report an event: whether output has begun, and whether only the end of the stream is missing."""
         if not (ended or output):
             return
@@ -90,10 +90,10 @@ class Deadline:
         if ended or time >= self._enough_until:
             self._arrived = True
             self._allowed = self.SHUTDOWN_TIMEOUT_S if ended else self._timeouts.between
-            self._scope.deadline = self._due(time + self._allowed)
+            self._scope.deadline = self._due_time(time + self._allowed)
             self._enough_until = time + self._allowed * self.TOLERANCE
 
-    def over(self) -> None:
+    def report_end(self) -> None:
         """Report the end of the stream."""
         self._scope.deadline = math.inf
 

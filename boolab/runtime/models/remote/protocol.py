@@ -154,7 +154,7 @@ class Decoder(ABC):
         """The complete response, or what is wrong with it."""
 
     @abstractmethod
-    def partial(self) -> Response:
+    def partial_response(self) -> Response:
         """What has arrived so far, with its usage; the arguments of calls may be incomplete."""
 
     def _fail(self, fault: Fault) -> None:

@@ -116,7 +116,7 @@ def test_an_overload_after_output_is_a_fault_with_all_that_came() -> None:
     assert decoder.close() == Fault("overloaded_error: Overloaded", retryable=True, status=529)
     assert decoder.has_output
     # What message_start says of the output is preliminary.
-    assert decoder.partial() == Response("I was about", usage=Usage(input_tokens=20))
+    assert decoder.partial_response() == Response("I was about", usage=Usage(input_tokens=20))
 
 
 def test_what_runs_on_the_providers_side_is_no_call() -> None:
@@ -136,7 +136,7 @@ STREAMS = (
 
 
 def all_of(decoder: MessageDecoder) -> tuple[Any, ...]:
-    return decoder.close(), decoder.partial(), decoder.has_output, decoder.ended, decoder.cache_write_tokens
+    return decoder.close(), decoder.partial_response(), decoder.has_output, decoder.ended, decoder.cache_write_tokens
 
 
 @pytest.mark.parametrize("name", STREAMS)
@@ -303,14 +303,14 @@ def test_anthropic_stream_keeps_a_cut_call_incomplete() -> None:
 def test_anthropic_stream_refuses_a_call_without_a_name() -> None:
     decoder = fed([*call(0, ""), *call(1, "look"), end("tool_use")])
     assert isinstance(decoder.close(), Fault)
-    assert [c.name for c in decoder.partial().tool_calls] == ["look"]
+    assert [c.name for c in decoder.partial_response().tool_calls] == ["look"]
 
 
 def test_calls_without_ids_get_some_of_their_own() -> None:
     decoder = MessageDecoder(None, "call_7")
     for event in (*call(0, "look", id=None), *call(1, "look", id=""), end("tool_use")):
         decoder.feed("message", json.dumps(event))
-    assert [c.id for c in decoder.partial().tool_calls] == ["call_7_1", "call_7_2"]
+    assert [c.id for c in decoder.partial_response().tool_calls] == ["call_7_1", "call_7_2"]
 
 
 @pytest.mark.parametrize(
@@ -368,34 +368,34 @@ def test_a_damaged_event_is_a_fault_and_later_usage_counts() -> None:
     assert not closed.retryable
     assert "<html>" in closed.message
     assert len(closed.message) < 200
-    assert decoder.partial() == Response("Hi.", (), "stop", Usage(5, 7), native_finish_reason="end_turn")
+    assert decoder.partial_response() == Response("Hi.", (), "stop", Usage(5, 7), native_finish_reason="end_turn")
 
 
 def test_usage_is_taken_from_events_that_are_malformed_otherwise() -> None:
     broken = {"type": "message_delta", "delta": ["?"], "usage": {"input_tokens": 5, "output_tokens": 7}}
     decoder = fed([broken, {"type": 7, "usage": {"output_tokens": 8}}])
     assert isinstance(decoder.close(), Fault)
-    assert decoder.partial().usage == Usage(5, 8)
+    assert decoder.partial_response().usage == Usage(5, 8)
 
 
 def test_later_figures_win_and_missing_ones_leave_what_is_known() -> None:
     first = begin(input_tokens=10, cache_creation_input_tokens=20, cache_read_input_tokens=30, output_tokens=4)
     later = end(input_tokens=11, cache_creation_input_tokens=None, output_tokens=40)
     decoder = fed([first, *text(0, "Hi."), later, end(output_tokens=41)])
-    assert decoder.partial().usage == Usage(11 + 20 + 30, 41, 30)
+    assert decoder.partial_response().usage == Usage(11 + 20 + 30, 41, 30)
     assert decoder.cache_write_tokens == 20
 
 
 @pytest.mark.parametrize("value", [-1, True, 1.0, "7", 2**63, [7], {}])
 def test_a_figure_that_is_none_is_not_known(value: Any) -> None:
-    assert fed([end(input_tokens=value, output_tokens=value)]).partial().usage == Usage()
+    assert fed([end(input_tokens=value, output_tokens=value)]).partial_response().usage == Usage()
     unknown = fed([begin(input_tokens=1, cache_creation_input_tokens=value), end(output_tokens=2)])
-    assert unknown.partial().usage == Usage(None, 2)
+    assert unknown.partial_response().usage == Usage(None, 2)
     assert unknown.cache_write_tokens is None
 
 
 def test_a_sum_that_no_table_can_hold_is_not_known() -> None:
-    assert fed([begin(input_tokens=2**62, cache_read_input_tokens=2**62)]).partial().usage.input_tokens is None
+    assert fed([begin(input_tokens=2**62, cache_read_input_tokens=2**62)]).partial_response().usage.input_tokens is None
 
 
 def test_a_cost_that_the_server_tells_is_kept() -> None:
@@ -555,7 +555,7 @@ def test_nothing_that_a_server_sends_raises(events: list[tuple[str, str]]) -> No
         decoder.feed(event, data)
     closed = decoder.close()
     assert isinstance(closed, Fault) or validate_response(closed) == ""
-    assert validate_response(decoder.partial()) == ""
+    assert validate_response(decoder.partial_response()) == ""
 
 
 @given(st.binary(max_size=40) | anything.map(lambda value: json.dumps(value).encode()))
@@ -572,4 +572,4 @@ def test_deep_nesting_is_no_danger() -> None:
         decoder, call_of_it = MessageDecoder(), f'{{"type":"tool_use","name":"f","input":{deep}}}'
         decoder.feed("content_block_start", f'{{"content_block":{call_of_it}}}')
         decoder.feed_whole(deep.encode())
-        assert validate_response(decoder.partial()) == ""
+        assert validate_response(decoder.partial_response()) == ""

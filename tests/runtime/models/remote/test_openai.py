@@ -392,11 +392,11 @@ def test_chat_stream_without_an_end_has_a_partial_response() -> None:
     closed = stream.close()
     assert isinstance(closed, Fault)
     assert closed.retryable
-    assert stream.partial() == Response("Hi.", (ToolCall("a", "look", '{"x'),))
+    assert stream.partial_response() == Response("Hi.", (ToolCall("a", "look", '{"x'),))
 
 
 def test_a_call_whose_name_has_not_come_is_in_no_partial() -> None:
-    assert fed([("message", call(0, "a", None, "{"))]).partial().tool_calls == ()
+    assert fed([("message", call(0, "a", None, "{"))]).partial_response().tool_calls == ()
 
 
 def test_what_follows_done_is_not_read() -> None:
@@ -414,7 +414,7 @@ def test_chat_event_without_json_is_a_fault_and_usage_counts(data: str) -> None:
     assert "cannot be parsed" in closed.message
     assert data[:40] in closed.message
     assert len(closed.message) < 200
-    assert stream.partial() == Response("Hi.", usage=Usage(3, 4))
+    assert stream.partial_response() == Response("Hi.", usage=Usage(3, 4))
 
 
 @pytest.mark.parametrize(
@@ -616,7 +616,7 @@ def test_usage_in_the_choice_counts() -> None:
 def test_chat_usage_counts_in_a_malformed_event() -> None:
     stream = fed([("message", chunk({"content": 3}, usage={"prompt_tokens": 5, "completion_tokens": 6}))])
     assert isinstance(stream.close(), Fault)
-    assert stream.partial().usage == Usage(5, 6)
+    assert stream.partial_response().usage == Usage(5, 6)
 
 
 # ---------------------------------------------------------------- much
@@ -692,9 +692,9 @@ def test_chat_decoder_raises_nothing_for_any_input(events: list[tuple[str, str]]
             decoder.feed_whole(data.encode("utf-8", "replace"))
         else:
             decoder.feed(event, data)
-        assert validate_response(decoder.partial()) == ""
+        assert validate_response(decoder.partial_response()) == ""
     closed = decoder.close()
-    partial = decoder.partial()
+    partial = decoder.partial_response()
     assert isinstance(closed, Fault) or closed == partial
     assert "".join(delta for of, delta in said if of == "text").rstrip("\ufffd") == partial.text.rstrip("\ufffd")
     ids = [made.id for made in partial.tool_calls]
@@ -979,7 +979,7 @@ def act(talk: TurnHistory, action: Any) -> None:
     elif kind == "put":
         talk.put(Message(more, (Sentinel("cap_hit", what) if more == "sentinel" else Text(what),)))
     else:
-        kept_from = max(number - more, talk.summed_up_to)
+        kept_from = max(number - more, talk.summary_end)
         compacted = Compacted(number, kept_from, what, 9)
         talk.compactions.append(compacted)
         talk.send_summary(compacted)

@@ -3,7 +3,7 @@
 import boolab as bl
 from boolab.core.types import ToolCall
 from boolab.runtime.models.base import traits_of
-from boolab.runtime.models.profile_parts import Piece, at_step
+from boolab.runtime.models.profile_parts import Piece, probability_at
 from boolab.runtime.models.remote.openai_tool_calls import CallBuilder
 from boolab.runtime.models.remote.protocol import assign_ids, dump_json, parse_object
 
@@ -26,7 +26,7 @@ def test_calls_are_built_of_their_pieces() -> None:
     calls = CallBuilder("call_3")
     calls.add({"index": 0, "function": {"name": "look", "arguments": '{"at":'}})
     calls.add({"index": 0, "function": {"arguments": '"it"}'}})
-    assert calls.named() == [(ToolCall("call_3_1", "look", '{"at":"it"}'), None)]
+    assert calls.named_calls() == [(ToolCall("call_3_1", "look", '{"at":"it"}'), None)]
 
 
 def test_traits_of_a_model_without_attributes_are_defaults() -> None:
@@ -35,4 +35,4 @@ def test_traits_of_a_model_without_attributes_are_defaults() -> None:
 
 
 def test_a_piece_holds_from_its_step_on() -> None:
-    assert at_step([Piece(from_step=1, probability=0.5), Piece(from_step=4, probability=0.2)], 4) == 0.2
+    assert probability_at([Piece(from_step=1, probability=0.5), Piece(from_step=4, probability=0.2)], 4) == 0.2
