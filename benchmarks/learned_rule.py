@@ -19,7 +19,7 @@ from boolab.limits.learned.features import DEFAULT
 from boolab.logs.shipped import atlas_sets
 from boolab.stats.intervals import ClusterBootstrap, clopper_pearson
 from boolab.stats.learn.fit import fit_model
-from boolab.stats.learn.report import HeldOut, held_out
+from boolab.stats.learn.report import HeldOut, judge_held_out
 from boolab.stats.learn.table import FeatureTable, feature_table
 from boolab.whatif.step_table import Flags, Ints
 from tests.support.learned_worlds import WORLDS, fits, world
@@ -91,7 +91,7 @@ def at_exactly(table: FeatureTable, scores: Callable[[Flags], Ints]) -> float:
         peaks = np.sort(table.peaks(found)[~others & table.success])
         return HeldOut(found, int(peaks[int(np.ceil(KEEP * len(peaks) - 1e-9)) - 1]) + 1)
 
-    judged = held_out(table, FOLDS, 0, learn)
+    judged = judge_held_out(table, FOLDS, 0, learn)
     assert judged is not None
     return 100 * float(judged.saved.sum() / table.steps.sum())
 
@@ -101,13 +101,15 @@ def without_promise(table: FeatureTable) -> str:
 
     def learn(others: Flags) -> HeldOut:
         part = table.take(np.flatnonzero(others), np.unique(table.task[others], return_inverse=True)[1])
-        inner = held_out(part, FOLDS, 1, lambda some: HeldOut(part.scores(fit_model(part, some, "logistic", 0)), 0))
+        inner = judge_held_out(
+            part, FOLDS, 1, lambda some: HeldOut(part.scores(fit_model(part, some, "logistic", 0)), 0)
+        )
         assert inner is not None
         peaks = np.sort(part.peaks(inner.score)[part.success])
         bound = int(peaks[int(np.ceil(KEEP * len(peaks) - 1e-9)) - 1])
         return HeldOut(table.scores(fit_model(table, others, "logistic", 0)), bound + 1)
 
-    judged = held_out(table, FOLDS, 0, learn)
+    judged = judge_held_out(table, FOLDS, 0, learn)
     assert judged is not None
     bootstrap = ClusterBootstrap(table.task)
     saved = bootstrap.ratio(judged.saved, table.steps)

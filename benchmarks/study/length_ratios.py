@@ -12,11 +12,11 @@ from boolab.core.text import count
 from boolab.core.types import Scope
 from boolab.display.numbers import level, percent
 from boolab.frames.dtypes import FLOAT, INT, TEXT
-from boolab.stats.compare_rules.judged import FIGURES, Judged, Sums, data_notes, judged_in, ledger_for
+from boolab.stats.compare_rules.judged import FIGURES, Judged, Sums, data_notes, judge_ledger, ledger_for
 from boolab.stats.compare_rules.settings import label_of, smallest_cap
 from boolab.stats.finding import Finding, frame_of
 from boolab.stats.intervals import check_confidence
-from boolab.stats.units import cluster_notes, group_name, grouped, keys_of
+from boolab.stats.units import cluster_notes, group_name, keys_of, split_groups
 from boolab.whatif.recordings import Recorded
 
 _COLUMNS: Final[Mapping[str, str]] = {
@@ -81,10 +81,10 @@ def length_ratio(
     chooser = smallest_cap(keep)
     keys = keys_of(by, _COLUMNS)
     ledger = ledger_for(runs, [None], keys=keys, scope=scope)
-    whole = judged_in(ledger, [None], keys)
-    groups = [(names, part.index.to_numpy()) for names, part in grouped(whole.units, keys)]
+    whole = judge_ledger(ledger, [None], keys)
+    groups = [(names, part.index.to_numpy()) for names, part in split_groups(whole.units, keys)]
     caps = [chooser.pick(whole.rows(places)) for _, places in groups]
-    under = judged_in(ledger, [*dict.fromkeys(caps)], keys)
+    under = judge_ledger(ledger, [*dict.fromkeys(caps)], keys)
     more = {"keep": keep, "confidence": confidence, "success_by": whole.success_by}
     rows, words = [], []
     for (_, places), cap in zip(groups, caps, strict=True):

@@ -20,10 +20,10 @@ from boolab.stats.compare_rules.cross_validation import (
     RuleIndex,
     candidates_of,
     check_folds,
-    chosen_in,
-    divided,
+    choose_rules,
+    divide_groups,
     name_of,
-    rejudged,
+    rejudge,
 )
 from boolab.stats.compare_rules.judged import (
     FIGURES,
@@ -31,9 +31,9 @@ from boolab.stats.compare_rules.judged import (
     Sums,
     data_notes,
     holds,
-    in_memory,
-    judged_in,
+    judge_ledger,
     ledger_for,
+    load_recordings,
 )
 from boolab.stats.compare_rules.settings import Chooser, ReadyChooser, label_of, smallest_cap
 from boolab.stats.finding import Finding, frame_of
@@ -116,17 +116,17 @@ def transfer(
     check_folds(folds)
     chooser = smallest_cap(keep) if choose is None else choose
     candidates, keys = candidates_of(chooser), keys_of(by, _COLUMNS)
-    recorded = as_recorded(runs) if isinstance(chooser, ReadyChooser) else in_memory(as_recorded(runs))
+    recorded = as_recorded(runs) if isinstance(chooser, ReadyChooser) else load_recordings(as_recorded(runs))
     ledger = ledger_for(recorded, candidates, keys=keys, scope=scope)
-    judged = judged_in(ledger, candidates, keys)
-    groups = list(divided(judged, keys, folds, seed))
+    judged = judge_ledger(ledger, candidates, keys)
+    groups = list(divide_groups(judged, keys, folds, seed))
     if len(groups) < _MIN_GROUPS:
         msg = f"by={by!r}: the runs have {count(len(groups), 'group')}: expected two at least"
         raise SettingError(msg)
     choices, rules = Choices(recorded, judged, chooser), RuleIndex()
     with tqdm(total=sum(group.n_folds + 1 for group in groups), unit="fit", disable=not progress, delay=1) as bar:
-        chosen = [chosen_in(group, choices, rules, bar.update) for group in groups]
-    final = rejudged(recorded, ledger, rules.rules, keys, scope)
+        chosen = [choose_rules(group, choices, rules, bar.update) for group in groups]
+    final = rejudge(recorded, ledger, rules.rules, keys, scope)
     pairs = _Pairs(groups, chosen, final, keys)
     more = {"keep": keep, "seed": seed, "confidence": confidence, "success_by": final.success_by}
     by_judged = [pairs.judged_on(place, confidence, seed) for place in range(len(groups))]
@@ -161,7 +161,7 @@ class _Pairs(NamedTuple):
             own = first is group
             found = figures[its.of_all]
             if own and its.of_folds:
-                held_out = mine.under(np.array(its.of_folds)[group.fold - 1])
+                held_out = mine.select_rule(np.array(its.of_folds)[group.fold - 1])
                 [found] = Sums(held_out, self.keys, confidence, seed).rows()
             elif own:
                 found = dict.fromkeys(FIGURES) | {name: found[name] for name in ("n_runs", "n_tasks", "successes")}

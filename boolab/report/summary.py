@@ -204,11 +204,14 @@ def trade_words(row: SummaryRow) -> tuple[str, str]:
     trade = row.trade
     if trade is None or trade.costs is None:
         return "", ""
-    if trade.each is None:
+    if trade.gain_text is None:
         return "loses none", ""
     word = "even" if trade.is_even else "poor" if trade.is_poor else "good"
     took = str(trade.costs).removesuffix(f" {trade.unit}")
-    return word, f"{trade.each} for each lost success; a success {'costs' if trade.unit == 'cost' else 'takes'} {took}"
+    return (
+        word,
+        f"{trade.gain_text} for each lost success; a success {'costs' if trade.unit == 'cost' else 'takes'} {took}",
+    )
 
 
 def kept_note(row: SummaryRow, keep: float) -> str:

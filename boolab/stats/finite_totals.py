@@ -38,7 +38,7 @@ class TotalSequence(NamedTuple):
     high: Array
 
     @property
-    def last(self) -> Interval:
+    def last_interval(self) -> Interval:
         """The interval at the last look."""
         return Interval(float(self.low[-1]), float(self.high[-1]))
 

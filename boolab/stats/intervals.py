@@ -60,7 +60,7 @@ class Estimate(NamedTuple):
     effective: Array
 
 
-def with_ends(*names: str) -> list[str]:
+def interval_columns(*names: str) -> list[str]:
     """The columns of some estimates, each with both ends of its interval."""
     return ["".join(parts) for parts in product(names, ("", "_low", "_high"))]
 
@@ -106,7 +106,7 @@ def runs_needed(keep: float = 0.95, confidence: float = 0.95) -> int:
     return math.ceil(math.log(alpha) / math.log(check_confidence(keep, "keep")) - _ROUNDING)
 
 
-def expanded(tail: float, clusters: npt.ArrayLike) -> Array:
+def expand_tail(tail: float, clusters: npt.ArrayLike) -> Array:
     """The tail of the bootstrap's percentiles that gives what Student's t would for a mean (Hesterberg 2015, 5.3).
 
     It is Phi(sqrt(n / (n - 1)) t(tail; n - 1)), smaller than the nominal `tail`, such as 0.025; NaN below 2 clusters.
@@ -208,7 +208,7 @@ class ClusterBootstrap:
         clusters = np.broadcast_to((denominators > 0).sum(axis=0), value.shape)
         effective = np.broadcast_to(_divide(total**2, (denominators**2).sum(axis=0)), value.shape)
         tail = (1 - confidence) / 2
-        level = expanded(tail, clusters)
+        level = expand_tail(tail, clusters)
         exact = part & np.broadcast_to(denominators.max(axis=0, initial=0) <= 1, value.shape)
         resampled = (clusters > 1) & ~exact
         low, high = np.full((2, *value.shape), np.nan)
@@ -247,7 +247,7 @@ class ClusterBootstrap:
         have a part of the first denominator.
         """
         sums = [_columns(self.sums(values)) for values in (*numerator_ratio, *denominator_ratio)]
-        level = expanded((1 - confidence) / 2, (sums[1] > 0).sum(axis=0))
+        level = expand_tail((1 - confidence) / 2, (sums[1] > 0).sum(axis=0))
         low, high = np.full((2, len(level)), np.nan)
         resampled = ~np.isnan(level)
         if resampled.any():
@@ -259,7 +259,7 @@ class ClusterBootstrap:
             low[resampled], high[resampled] = percentiles(_divide(numerator_ratios, denominator_ratios), ends)
         return low, high
 
-    def largest(self, values: npt.ArrayLike) -> Array:
+    def largest_values(self, values: npt.ArrayLike) -> Array:
         """The largest value of each sample, from one for each cluster: shape (repetitions,).
 
         It is that of the first cluster drawn, in descending order: one of the first few, as a rule.

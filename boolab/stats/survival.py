@@ -27,9 +27,9 @@ from boolab.frames.dtypes import FLOAT, INT, TEXT, is_missing
 from boolab.frames.runs import as_runs, list_columns
 from boolab.limits.table import MEASURES
 from boolab.stats.finding import Finding, frame_of, pairs
-from boolab.stats.intervals import Array, ClusterBootstrap, check_confidence, with_ends
+from boolab.stats.intervals import Array, ClusterBootstrap, check_confidence, interval_columns
 from boolab.stats.survival_curves import Share, curve, logrank
-from boolab.stats.units import INTERRUPTED, Data, cluster_notes, clusters_of, group_name, grouped, units_of
+from boolab.stats.units import INTERRUPTED, Data, cluster_notes, clusters_of, group_name, split_groups, units_of
 
 Measure: TypeAlias = Literal["steps", "tool_calls", "tokens"]
 
@@ -41,7 +41,7 @@ _MAX_COMPARED = 20  # groups: 190 pairs
 _INFORMATIVE = ("doom_loop", "error_streak", "stuck", "error", "aborted", "paused", INTERRUPTED)
 """Stop reasons of censored runs that may depend on how long the run would have taken."""
 
-_ENDS = with_ends("success", "failure")
+_ENDS = interval_columns("success", "failure")
 _COLUMNS: dict[str, str] = {
     "of": TEXT,
     **dict.fromkeys(("time", "at_risk", "ended", "censored"), INT),
@@ -113,7 +113,7 @@ def survival(
     units = units_of(data, scope=scope, by=[key for key in keys if key != SUCCESS_COLUMN], measures=[column])
     known_units = units[units[column].notna() & units["ended"].notna()].reset_index(drop=True)
     groups = [
-        _Group(values, rows, keys, column, confidence) for values, rows in grouped(known_units, keys) if len(rows)
+        _Group(values, rows, keys, column, confidence) for values, rows in split_groups(known_units, keys) if len(rows)
     ]
     tests = _compare_groups(groups, known_units, keys, column)
     rows = list(pairs(groups, lambda group: group.rows(of, confidence)))
@@ -125,7 +125,7 @@ def survival(
         ),
         sentences=(*words.ends(groups, len(units)), *words.differences(tests)),
         notes=(
-            *words.left_out(known_units, units),
+            *words.omission_notes(known_units, units),
             *words.labels(known_units, sessions=_labelled_sessions(data, units)),
             *words.limits(groups, known_units),
         ),
@@ -165,7 +165,7 @@ class _Group:
         unknown = np.full(len(self.curve.time), np.nan)
         return self.labels.get(kind, Share(unknown, unknown, unknown))
 
-    def half(self, share: Array) -> int | None:
+    def half_time(self, share: Array) -> int | None:
         """The first time at which no more than half continue; None if that is not reached."""
         reached_half = np.flatnonzero(share <= _HALF)
         return int(self.curve.time[reached_half[0]]) if len(reached_half) else None
@@ -179,7 +179,7 @@ class _Group:
         return [shared_columns | dict(zip(names, values, strict=True)) for values in zip(*lists, strict=True)]
 
     def summary(self) -> dict[str, Any]:
-        medians = [self.half(part) for part in self.curve.survival]
+        medians = [self.half_time(part) for part in self.curve.survival]
         out: dict[str, Any] = {"n": self.n, "ended": self.n - self.censored, "censored": self.censored}
         out |= dict(zip(("median", "median_low", "median_high"), medians, strict=True))
         return out | {kind: self.share(kind).value[-1] for kind in ("success", "failure")}
@@ -260,7 +260,7 @@ class _SurvivalText:
         if group.censored:
             verb = "is censored: it counts" if group.censored == 1 else "are censored: they count"
             censored = f"; {group.censored:,} {verb} as lasting longer than observed"
-        median, low, high = (group.half(part) for part in group.curve.survival)
+        median, low, high = (group.half_time(part) for part in group.curve.survival)
         if median is None:
             share = self._interval(*(part[-1] for part in group.curve.survival))
             return (
@@ -302,7 +302,7 @@ class _SurvivalText:
                 "That does not show that they are equal."
             )
 
-    def left_out(self, known_units: pd.DataFrame, units: pd.DataFrame) -> Iterator[str]:
+    def omission_notes(self, known_units: pd.DataFrame, units: pd.DataFrame) -> Iterator[str]:
         """How many units have no known length or end."""
         n_left_out = len(units) - len(known_units)
         if n_left_out:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import sparse, special, stats  # type: ignore[import-untyped] # scipy has no types
 
-from boolab.stats.intervals import Array, ClusterBootstrap, Labels, expanded, lower_bound, percentiles, upper_bound
+from boolab.stats.intervals import Array, ClusterBootstrap, Labels, expand_tail, lower_bound, percentiles, upper_bound
 
 Counts: TypeAlias = npt.NDArray[np.int64]
 Flags: TypeAlias = npt.NDArray[np.bool_]
@@ -192,19 +192,20 @@ def _resampled_limits(
     in blocks, so that the counts of all samples are never in memory for all times at once: each sample carries its
     number at risk, and its survival and incidences so far.
     """
-    tail = float(expanded((1 - confidence) / 2, bootstrap.n_clusters))
+    tail = float(expand_tail((1 - confidence) / 2, bootstrap.n_clusters))
     levels = [tail, 1 - tail]
     # Counts are whole numbers below 2 ** 24, which float32 holds exactly.
     sample_weights = np.concatenate([block.T for block in bootstrap.weights()], axis=1).astype(np.float32, order="C")
 
-    def by_time(flags: Flags) -> sparse.csr_array:
+    def sum_by_time(flags: Flags) -> sparse.csr_array:
         shape = (int(time_index.max()) + 1, bootstrap.n_clusters)
         return sparse.csr_array(
             (np.ones(int(flags.sum()), np.float32), (time_index[flags], bootstrap.codes[flags])), shape=shape
         )
 
     counts = {
-        name: by_time(flags) for name, flags in {_AT_TIME: np.ones_like(has_ended), _ENDED: has_ended, **kinds}.items()
+        name: sum_by_time(flags)
+        for name, flags in {_AT_TIME: np.ones_like(has_ended), _ENDED: has_ended, **kinds}.items()
     }
     at_risk = (np.bincount(bootstrap.codes).astype(np.float32) @ sample_weights).astype(float)
     alive = np.ones(sample_weights.shape[1])

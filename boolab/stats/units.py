@@ -107,10 +107,10 @@ def units_of_table(table: pd.DataFrame, keys: str | Sequence[str] | None = None)
     """One row for each row of a table of runs of which only names are known: `keys`, run_id, task and cluster."""
     task = table["task"] if "task" in table else [""] * len(table)
     units = pd.DataFrame({"run_id": cells(table["run_id"], TEXT), "task": cells(task, TEXT)}).fillna("")
-    return _group_units(units, _without_blanks(table), keys)
+    return _group_units(units, _clear_blanks(table), keys)
 
 
-def _without_blanks(table: pd.DataFrame) -> pd.DataFrame:
+def _clear_blanks(table: pd.DataFrame) -> pd.DataFrame:
     """The table, with agents and models that have no name missing, as in `runs_df`."""
     return table.assign(**{name: table[name].replace("", pd.NA) for name in ("agent", "model") if name in table})
 
@@ -149,7 +149,7 @@ def _heads(units: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
     return head.fillna({"task": ""})
 
 
-def grouped(units: pd.DataFrame, keys: list[str]) -> Iterator[tuple[tuple[Any, ...], pd.DataFrame]]:
+def split_groups(units: pd.DataFrame, keys: list[str]) -> Iterator[tuple[tuple[Any, ...], pd.DataFrame]]:
     """Groups of units: numbers ascend, names keep their order, missing values are a group of their own."""
     if not keys:
         yield (), units
@@ -335,7 +335,7 @@ def _units_of_steps(table: pd.DataFrame, scopes: Sequence[str]) -> tuple[pd.Data
             "success": column("success", FLAG)[first].reset_index(drop=True).where(single_turn, pd.NA),
         }
     )
-    return typed_units, _without_blanks(table.loc[first].reset_index(drop=True))
+    return typed_units, _clear_blanks(table.loc[first].reset_index(drop=True))
 
 
 def _units_frame(values: dict[str, Any]) -> pd.DataFrame:

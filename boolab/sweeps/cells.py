@@ -170,10 +170,10 @@ class Identities:
 
     def run_id(self, cell: Cell, key: str, model: Model | None) -> str:
         """The id of a cell's run; `model` is None for the agent's own model."""
-        answers = fingerprint(model) if self._made else self._of(model)
-        return digest(key, self._rest, self._of(cell.agent), self._of(cell.policy), answers)
+        answers = fingerprint(model) if self._made else self._identify(model)
+        return digest(key, self._rest, self._identify(cell.agent), self._identify(cell.policy), answers)
 
-    def _of(self, value: object) -> str:
+    def _identify(self, value: object) -> str:
         entry = self._known.get(id(value))
         if entry is None or entry[0] is not value:
             entry = self._known[id(value)] = (value, fingerprint(value))

@@ -168,8 +168,8 @@ async def sweep(
             raise SettingError(msg)
     check_concurrency(concurrency)
     watcher = check_watcher(progress)
-    names = _PackedNames.of(plan, job)
-    tasks_left = partial(_unfinished, plan, names, job, reuse_prefixes=reuse_prefixes)
+    names = _PackedNames.from_plan(plan, job)
+    tasks_left = partial(_unfinished_tasks, plan, names, job, reuse_prefixes=reuse_prefixes)
     return await run_work(
         Work(job, names, plan.about, tasks_left), store=store, executor=executor, concurrency=concurrency, again=again,
         watcher=watcher,
@@ -279,7 +279,7 @@ class _PackedNames:
         self._packed = bytearray()
 
     @classmethod
-    def of(cls, plan: Plan, job: Job) -> _PackedNames:
+    def from_plan(cls, plan: Plan, job: Job) -> _PackedNames:
         """Check all cells, and name them; `SettingError` if one is not accepted."""
         names = cls()
         identities = Identities((job.tools, job.score, str(job.root)), job.model)
@@ -311,7 +311,7 @@ class _PackedNames:
         return map(self.__getitem__, range(len(self)))
 
 
-def _unfinished(
+def _unfinished_tasks(
     plan: Plan,
     names: _PackedNames,
     job: Job,
@@ -355,8 +355,8 @@ async def _work_through(
         await _run_here(tasks, job, sink, bar, concurrency or (1 if job.never_waits else DEFAULT_CONCURRENCY))
         return
 
-    def received(index: int, run: Run | Sequence[RunRecord], result: CellResult) -> None:
-        sink.received(index, run)
+    def receive_run(index: int, run: Run | Sequence[RunRecord], result: CellResult) -> None:
+        sink.add_received(index, run)
         bar.add(result)
 
     with open_pool(executor) as pool:
@@ -367,7 +367,7 @@ async def _work_through(
             else max(1, min(_CHUNK, (bar.total - bar.done) // (2 * n_chunks)))
         )
         dispatcher = Dispatcher(
-            job, pool, received, sending=sink.sending, rows=sink.rows, chunk=chunk, n_chunks=n_chunks
+            job, pool, receive_run, sending=sink.note_sending, rows=sink.rows, chunk=chunk, n_chunks=n_chunks
         )  # fmt: skip
         await dispatcher.run_all(tasks)
 
@@ -401,7 +401,7 @@ async def _run_here(tasks: Iterator[Task | None], job: Job, sink: Sink, bar: Swe
                 try:
                     async with aclosing(run_task(job, task, sink.step)) as done_runs:
                         async for done_run in done_runs:
-                            sink.done(done_run)
+                            sink.add_done(done_run)
                             bar.add(result_of(done_run.run))
                             run_ended.set()
                             # Runs in virtual time may be too short to yield themselves, however many there are.
@@ -411,7 +411,7 @@ async def _run_here(tasks: Iterator[Task | None], job: Job, sink: Sink, bar: Swe
                 except asyncio.CancelledError as interruption:
                     run = getattr(interruption, "run", None)
                     if isinstance(run, Run):
-                        sink.interrupted(next(entry for entry in task.cells if entry.run_id == run.run_id), run)
+                        sink.add_interrupted(next(entry for entry in task.cells if entry.run_id == run.run_id), run)
                     raise
 
     try:

@@ -90,11 +90,11 @@ class _PartReader:
             yield f"met {self._numbered[id(value)][0]}"
         else:
             self._above.append(id(value))
-            yield from self._compound(value)
+            yield from self._read_compound(value)
             yield "end"
             self._above.pop()
 
-    def _compound(self, value: object) -> Iterator[str]:
+    def _read_compound(self, value: object) -> Iterator[str]:
         own_fingerprint = None if isinstance(value, type) else getattr(value, "fingerprint", None)
         if own_fingerprint is not None and not callable(own_fingerprint):
             yield f"{_name(type(value))} is"
@@ -146,9 +146,9 @@ class _PartReader:
                 yield from self._setting(_content(cell))
         for name in sorted(_names_in(code, _READS) - rebound):
             if is_own and name in function.__globals__:
-                yield from self._used(name, function.__globals__[name], function.__module__)
+                yield from self._read_used(name, function.__globals__[name], function.__module__)
 
-    def _used(self, name: str, value: object, module: str) -> Iterator[str]:
+    def _read_used(self, name: str, value: object, module: str) -> Iterator[str]:
         """Something global that a function uses. A function or a class of another module is only named.
 
         So is an object of a foreign class that is no plain value: a client, a connection, a table. A private mapping is
@@ -190,7 +190,7 @@ class _PartReader:
             yield from self.parts(base)
         changed = _changed_by_methods(kind)
         for name, member in sorted(vars(kind).items()):
-            inner = _inner(member)
+            inner = _inner_function(member)
             if isinstance(inner, FunctionType) or not (name.startswith("_") or name in changed):
                 yield name
                 yield from self._setting(inner)
@@ -225,7 +225,7 @@ def _name(value: object) -> str:
     return f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', getattr(value, '__name__', ''))}"
 
 
-def _inner(member: object) -> object:
+def _inner_function(member: object) -> object:
     """The function in a method of any kind, in a property, and in a cached function; else the member itself."""
     for name in ("__func__", "fget", "func", "__wrapped__"):
         inner = getattr(member, name, None)

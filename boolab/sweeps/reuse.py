@@ -130,16 +130,16 @@ class _Path:
         ):
             return None
         leaves = [] if rule is None else list(rule.leaves())
-        index = min(map(self._first, leaves), default=len(self._counters))
+        index = min(map(self._first_boundary, leaves), default=len(self._counters))
         try:
             if index == len(self._counters):
-                return self._whole(plan)
+                return self._whole_run(plan)
             stop = plan.verdict(plan.limits, self._counters[index])
             return None if stop is None else await _cut_short(plan, self._run, index, stop)
         except BoolabError:
             return None
 
-    def _first(self, rule: Threshold) -> int:
+    def _first_boundary(self, rule: Threshold) -> int:
         """The first boundary at which a rule is true, or cannot be decided; their number, if there is none."""
         unknown = float("-inf" if rule.on_unknown == "ignore" else "inf")
         peaks = self._peaks.get((rule.counter, unknown))
@@ -149,7 +149,7 @@ class _Path:
             self._peaks[rule.counter, unknown] = peaks
         return bisect_left(peaks, rule.threshold)
 
-    def _whole(self, plan: TurnPlan) -> Run | None:
+    def _whole_run(self, plan: TurnPlan) -> Run | None:
         """The whole run: no limit is reached in it."""
         if {event.kind for event in self._run.events} & _END_EVENTS:
             return None

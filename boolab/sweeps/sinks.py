@@ -35,21 +35,21 @@ class Sink:
     rows = False
     """Whether it takes those of other processes as rows."""
 
-    def sending(self, tasks: Sequence[Task]) -> None:
+    def note_sending(self, tasks: Sequence[Task]) -> None:
         """Tasks are about to be sent to another process."""
 
     def step(self, entry: PlannedCell, turn: Turn) -> None:
         """A run in real time has made a step."""
 
-    def done(self, done_run: Done) -> None:
+    def add_done(self, done_run: Done) -> None:
         """A run is finished."""
         raise NotImplementedError
 
-    def received(self, index: int, run: Run | Sequence[RunRecord]) -> None:
+    def add_received(self, index: int, run: Run | Sequence[RunRecord]) -> None:
         """A run from another process is finished."""
         raise NotImplementedError
 
-    def interrupted(self, entry: PlannedCell, run: Run) -> None:
+    def add_interrupted(self, entry: PlannedCell, run: Run) -> None:
         """A run was interrupted."""
 
     def flush(self) -> None:
@@ -74,13 +74,13 @@ class KeptRuns(Sink):
         index = self._indexes.get(run_id)
         return [] if index is None else [cast("Run", self._runs[index])]
 
-    def done(self, done_run: Done) -> None:
+    def add_done(self, done_run: Done) -> None:
         self._keep(done_run.entry.position, done_run.run)
 
-    def received(self, index: int, run: Run | Sequence[RunRecord]) -> None:
+    def add_received(self, index: int, run: Run | Sequence[RunRecord]) -> None:
         self._keep(index, cast("Run", run))
 
-    def interrupted(self, entry: PlannedCell, run: Run) -> None:  # noqa: ARG002 - a store has the cell too
+    def add_interrupted(self, entry: PlannedCell, run: Run) -> None:  # noqa: ARG002 - a store has the cell too
         self.unfinished.append(run)
 
     def _keep(self, index: int, run: Run) -> None:
@@ -102,7 +102,7 @@ class WrittenRuns(Sink):
         self._records_of = records_of
         self._started_ids: set[str] = set()  # the runs that are written step by step
 
-    def sending(self, tasks: Sequence[Task]) -> None:
+    def note_sending(self, tasks: Sequence[Task]) -> None:
         for entry in chain.from_iterable(task.cells for task in tasks) if self._records_start else ():
             turn = self._job.turn(entry.cell, entry.run_id)
             turn.record.fault(NOT_RETURNED, SENT_FAULT)
@@ -112,21 +112,21 @@ class WrittenRuns(Sink):
         self._started_ids.add(entry.run_id)
         self._store.step(run_of(turn, turn.end("aborted")), self._names[entry.position][0])
 
-    def done(self, done_run: Done) -> None:
+    def add_done(self, done_run: Done) -> None:
         key = self._names[done_run.entry.position][0]
         if done_run.base is None and (done_run.run.started_at is not None or done_run.run.run_id in self._started_ids):
             self._store.finish(done_run.run, key)
         else:
             self._store.put(self._records_of(done_run.run, done_run.base), key)
 
-    def received(self, index: int, run: Run | Sequence[RunRecord]) -> None:
+    def add_received(self, index: int, run: Run | Sequence[RunRecord]) -> None:
         if isinstance(run, Run) and run.run_id in self._started_ids:
             self._store.finish(run, self._names[index][0])
             return
         records = self._records_of(run) if isinstance(run, Run) else run
         self._store.put(records, self._names[index][0])
 
-    def interrupted(self, entry: PlannedCell, run: Run) -> None:
+    def add_interrupted(self, entry: PlannedCell, run: Run) -> None:
         if run.started_at is not None or run.run_id in self._started_ids:
             self._store.finish(run, self._names[entry.position][0], state="interrupted")
 

@@ -102,7 +102,7 @@ class Job:
         return turn_of(self.options_of(cell, run_id), cell.task)
 
     @asynccontextmanager
-    async def opened(self, cell: Cell, run_id: str) -> AsyncIterator[Turn]:
+    async def begin_turn(self, cell: Cell, run_id: str) -> AsyncIterator[Turn]:
         """The turn of a cell, with all that it needs to begin, which is released once the turn has ended."""
         yield self.turn(cell, run_id)
 
@@ -123,7 +123,7 @@ async def run_task(job: Job, task: Task, after_step: AfterStep | None = None) ->
         turn = job.turn(first.cell, first.run_id)
     else:
         try:
-            async with job.opened(first.cell, first.run_id) as turn:
+            async with job.begin_turn(first.cell, first.run_id) as turn:
                 base = await run(first, turn)
         except WorldError as error:  # of this cell alone: the others may have their files
             turn, base = job.turn(first.cell, first.run_id), make_lost_run(job, first, BoolabError(str(error)))
@@ -265,7 +265,7 @@ class Dispatcher:
                         suspects += chunk
                 if not running:
                     for task in suspects:
-                        await self._run_alone(task)
+                        await self._run_single(task)
                     suspects = []
         finally:
             for future in running:
@@ -291,7 +291,7 @@ class Dispatcher:
         for index, run, result in results:
             self._received(index, run, result)
 
-    async def _run_alone(self, task: Task) -> None:
+    async def _run_single(self, task: Task) -> None:
         for _ in range(_MAX_DEATHS):
             future = self._submit([task])
             try:

@@ -72,7 +72,7 @@ async def run_branches(
     settled = any(label is not None for label in earlier.values())
     first = FirstLabel(spending, labelled=labels, settled=settled)
 
-    def unfinished(finished_cells: Sequence[int] | None, _store: Store | None) -> Iterator[Task | None]:
+    def list_unfinished(finished_cells: Sequence[int] | None, _store: Store | None) -> Iterator[Task | None]:
         todo = (
             Task((PlannedCell(index, cast("Any", cell), run_id),))
             for index, (cell, run_id) in enumerate(chosen_cells)
@@ -92,7 +92,7 @@ async def run_branches(
         "grid": {},
         "repeats": 1,
     }
-    work = Work(job, names, plan_facts, unfinished)
+    work = Work(job, names, plan_facts, list_unfinished)
     runs: Iterable[Run] = ()
     try:
         runs = await run_work(

@@ -52,7 +52,7 @@ class Design:
         return BranchLimits(None if None in caps else max(filter(None, caps), default=None), self.job.cost_limit)
 
     @cached_property
-    def others(self) -> Interval:
+    def closed_gain(self) -> Interval:
         """The bounds of the gain of runs that no branch is about."""
         closed_runs = [opening for opening in self.openings if opening.outcome != "open"]
         return Interval(sum(opening.low for opening in closed_runs), sum(opening.high for opening in closed_runs))

@@ -75,7 +75,7 @@ class Looks(NamedTuple):
     frame: pd.DataFrame
     unknown_by_reason: Counter[
         str
-    ]  # how many branches have an outcome that is not known, by why (see `unknown_because`)
+    ]  # how many branches have an outcome that is not known, by why (see `unknown_reason`)
     error: str  # what broke off the first branch that did; "" if none did
     n_beyond: int  # how many values went beyond a stated maximum
     n_done: int  # how many tasks count
@@ -108,7 +108,7 @@ def looks_of(
     columns: dict[str, object] = {"tasks": range(n_done + 1), "branches": counts}
     branched = [(opening, branches[opening.run.run_id]) for opening in openings_in(complete)]
     unknown_by_reason = Counter(
-        unknown_because(opening, branch, limits, labelled=labelled) for opening, branch in branched
+        unknown_reason(opening, branch, limits, labelled=labelled) for opening, branch in branched
     )
     del unknown_by_reason[""]
     error = next(
@@ -156,7 +156,7 @@ def looks_of(
     )
 
 
-def unknown_because(opening: Opening, branch: Run, limits: BranchLimits, *, labelled: bool) -> str:
+def unknown_reason(opening: Opening, branch: Run, limits: BranchLimits, *, labelled: bool) -> str:
     """Why it is not known what a branch made of a success; "" where it is known."""
     success = success_of(branch, labelled=labelled)
     if branch.stop.reason in BROKEN_REASONS:
@@ -175,7 +175,7 @@ def _is_cut_short(branch: Run, limits: BranchLimits) -> bool:
 
 def known_success(opening: Opening, branch: Run, limits: BranchLimits, *, labelled: bool) -> bool | None:
     """Whether a branch is a success; None where it is not known what it made of one. Arguments as for the reason."""
-    unknown = unknown_because(opening, branch, limits, labelled=labelled)
+    unknown = unknown_reason(opening, branch, limits, labelled=labelled)
     return None if unknown else success_of(branch, labelled=labelled)
 
 

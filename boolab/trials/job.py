@@ -115,7 +115,7 @@ class ReplayedTools(LocalModel):
         return self._reply(call, context.step, context.call)
 
     async def _reply(self, call: ToolCall, step: int, number: int) -> ToolResult:
-        recorded = self._recorded(step, number)
+        recorded = self._recorded_call(step, number)
         if recorded is not None and not self._diverged:
             recorded_call, result = recorded
             if recorded_call.name == call.name and arguments_hash(recorded_call.arguments) == arguments_hash(
@@ -127,7 +127,7 @@ class ReplayedTools(LocalModel):
         )
         return ToolResult(call.id, self._diverged, is_error=True, duration_ms=0)
 
-    def _recorded(self, step: int, number: int) -> tuple[ToolCall, ToolResult] | None:
+    def _recorded_call(self, step: int, number: int) -> tuple[ToolCall, ToolResult] | None:
         if not 0 < step <= len(self._run.steps):
             return None
         step_record = self._run.steps[step - 1]
@@ -157,7 +157,7 @@ class BranchJob(Job):
         return _count_known_cost(turn, cell)
 
     @asynccontextmanager
-    async def opened(self, cell: Any, run_id: str) -> AsyncIterator[Turn]:  # noqa: ANN401 - as above
+    async def begin_turn(self, cell: Any, run_id: str) -> AsyncIterator[Turn]:  # noqa: ANN401 - as above
         turn = self.turn(cell, run_id)
         if self.world is None:
             yield turn

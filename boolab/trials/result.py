@@ -201,7 +201,7 @@ class TrialResult(Displayable):
     @property
     def sentences(self) -> tuple[str, ...]:
         """The answer in a few sentences."""
-        return tuple(filter(None, (self._verdict(), self._price(), self._next(), self._rule())))
+        return tuple(filter(None, (self._verdict(), self._price(), self._next_sentence(), self._rule())))
 
     @property
     def claim(self) -> str:
@@ -289,7 +289,7 @@ class TrialResult(Displayable):
         ends = f"{say(low).removesuffix(' steps').removesuffix(' step')} to {say(high)}"
         return ends if per_success.value is None else f"about {say(per_success.value)} ({ends})"
 
-    def _next(self) -> str:
+    def _next_sentence(self) -> str:
         if not self.n_open:
             return ""
         if self.n_branches >= self.n_open:

@@ -27,7 +27,7 @@ from boolab.trials.estimates import (
     looks_of,
     openings_in,
     ratio_of,
-    unknown_because,
+    unknown_reason,
 )
 from boolab.trials.openings import OUTCOMES, success_of
 from boolab.trials.result import Effects, TrialEstimate, TrialResult
@@ -117,7 +117,7 @@ def summary_of(
     design: Design, branches: Mapping[str, Run], spending: Spending | None, *, simulated: bool
 ) -> TrialResult:
     """What a trial has found so far; without `spending` before the first branch."""
-    looks, other_gain = _looks(design, branches, design.confidence), design.others
+    looks, other_gain = _looks(design, branches, design.confidence), design.closed_gain
     frame, last = attach_set(looks.frame.copy(), [opening.run for opening in design.openings]), looks.frame.iloc[-1]
     frame[["gain", "gain_low", "gain_high"]] += [sum(other_gain) / 2, *other_gain]
     total = frame.iloc[-1]
@@ -220,7 +220,7 @@ def _forecast(design: Design, looks: Looks, effects: Effects, width: float) -> F
         [gain.high for gain in looks.gains],
         share,
         width,
-        other=design.others.high - design.others.low,
+        other=design.closed_gain.high - design.closed_gain.low,
         confidence=design.confidence,
     )
 
@@ -230,7 +230,7 @@ def _table(design: Design, branches: Mapping[str, Run]) -> pd.DataFrame:
     openings, labelled = design.openings, design.labelled
     row_branches = [branches.get(opening.run.run_id) for opening in openings]
     reasons = [
-        opening.why if run is None else unknown_because(opening, run, design.limits, labelled=labelled)
+        opening.why if run is None else unknown_reason(opening, run, design.limits, labelled=labelled)
         for opening, run in zip(openings, row_branches, strict=True)
     ]
     columns: dict[str, tuple[Sequence[object], str]] = {

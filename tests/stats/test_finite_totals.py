@@ -40,7 +40,7 @@ def test_total_is_missed_no_more_than_promised_over_all_orders(population: list[
 def test_total_of_a_fully_observed_population_is_certain(population: list[int], seed: int) -> None:
     order = np.random.default_rng(seed).permutation(population)
     found = sequence(order, len(order), most=3)
-    assert [*found.last] == [sum(population)] * 2
+    assert [*found.last_interval] == [sum(population)] * 2
     assert (found.low <= found.high).all()
 
 

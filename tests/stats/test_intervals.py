@@ -15,12 +15,12 @@ from boolab.errors import SettingError
 from boolab.stats.intervals import (
     ClusterBootstrap,
     clopper_pearson,
-    expanded,
+    expand_tail,
+    interval_columns,
     lower_bound,
     percentiles,
     runs_needed,
     upper_bound,
-    with_ends,
 )
 
 LEVELS = st.sampled_from([0.5, 0.8, 0.9, 0.95, 0.99])
@@ -153,7 +153,7 @@ def test_a_ratio_is_that_of_a_plain_bootstrap() -> None:
         pairs = [(times[c] * x, times[c] * y) for c, x, y in zip(codes, above, below, strict=True)]
         samples.append(sum(x for x, _ in pairs) / sum(y for _, y in pairs))
     samples.sort()
-    level = float(expanded(0.1, 4))
+    level = float(expand_tail(0.1, 4))
     assert float(found.value) == sum(above) / sum(below)
     assert float(found.low) == pytest.approx(samples[math.floor(level * 998)])
     assert float(found.high) == pytest.approx(samples[math.ceil((1 - level) * 998)])
@@ -182,7 +182,7 @@ def test_a_proportion_of_all_is_not_certain() -> None:
 
 
 def test_percentiles_are_taken_further_out_for_few_clusters() -> None:
-    levels = expanded(0.025, [1, 2, 5, 20, 1000])
+    levels = expand_tail(0.025, [1, 2, 5, 20, 1000])
     assert math.isnan(levels[0])
     assert all(a < b for a, b in pairwise(levels[1:]))
     assert levels[-1] == pytest.approx(0.025, rel=0.02)
@@ -193,4 +193,4 @@ def test_percentiles_are_taken_further_out_for_few_clusters() -> None:
 
 
 def test_estimate_has_columns_for_both_ends() -> None:
-    assert with_ends("kept") == ["kept", "kept_low", "kept_high"]
+    assert interval_columns("kept") == ["kept", "kept_low", "kept_high"]

@@ -23,7 +23,7 @@ from boolab.runtime.models.scripted import ScriptedModel
 from boolab.runtime.models.simulated import SimulatedModel
 from boolab.stats.intervals import Estimated, mean, share, spread
 from boolab.stats.profile_fit.parameters import Chances, Figures, hazards, pieces
-from boolab.stats.profile_fit.result import Fit, compared, going_on, success_within
+from boolab.stats.profile_fit.result import Fit, compare_turns, continuation_shares, success_within
 from boolab.stats.profile_fit.result import play as play_profile
 from boolab.stats.profile_fit.step_kinds import closing_tool, turns
 from tests.support.cases import first
@@ -232,7 +232,7 @@ def test_success_of_runs_cut_by_a_cap_is_fitted_by_step() -> None:
 def test_success_that_depends_on_length_differs_from_constant() -> None:
     recorded = simulate(LONG_RUNS_FAIL, 300)
     flat = Profile.of({**LONG_RUNS_FAIL.model_dump(), "success": {"finished": 0.6}})
-    goodness = compared(turns(recorded), turns(simulate(flat, 300, 1)))[0].set_index("measure")
+    goodness = compare_turns(turns(recorded), turns(simulate(flat, 300, 1)))[0].set_index("measure")
     assert goodness["fits"]["steps"]
     assert not goodness["fits"]["success_steps"]
 
@@ -270,7 +270,7 @@ def test_the_share_still_running_is_that_of_kaplan_and_meier() -> None:
     seen, ended = np.minimum(length, limit), length <= limit
     other = stats.ecdf(stats.CensoredData(uncensored=seen[ended], right=seen[~ended])).sf
     last = int(seen.max())
-    assert going_on(seen, ended, last) == pytest.approx([float(other.evaluate(x)) for x in range(last + 1)])
+    assert continuation_shares(seen, ended, last) == pytest.approx([float(other.evaluate(x)) for x in range(last + 1)])
 
 
 # What a step was.
@@ -537,7 +537,7 @@ def test_success_by_step_fits_success_lengths_better_than_flat(name: str) -> Non
     flat = fit.profile.vary(success={"finished": sum(won) / len(won)})
     longest, tasks = max(len(turn.moves) for turn in seen), [turn.run.task for turn in seen]
     by_step, constant = (
-        compared(seen, turns(play_profile(profile, 600, tasks, longest), tool))[0].set_index("measure")
+        compare_turns(seen, turns(play_profile(profile, 600, tasks, longest), tool))[0].set_index("measure")
         for profile in (fit.profile, flat)
     )
     assert not constant["fits"]["success_steps"]

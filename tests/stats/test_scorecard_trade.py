@@ -13,7 +13,7 @@ import boolab as bl
 from boolab.core.run import Run
 from boolab.frames.recording import recording_df
 from boolab.limits.catalog import doom_loop, error_streak, max_steps, max_tokens, tool_budget
-from boolab.stats.intervals import ClusterBootstrap, expanded
+from boolab.stats.intervals import ClusterBootstrap, expand_tail
 from boolab.stats.scorecard.scorecard import scorecard
 from tests.stats.test_scorecard import numbered, only, run_of
 from tests.support.cases import cases
@@ -87,7 +87,7 @@ def test_lift_is_precision_over_base_rate_and_resamples_both() -> None:
         precision = (of_run * failed * alarm).sum() / (of_run * alarm).sum()
         values.append(precision / ((of_run * failed).sum() / of_run.sum()))
     tasks = len({run.task for run, rings in zip(runs, alarm, strict=True) if rings})
-    tail = float(expanded(0.025, tasks))
+    tail = float(expand_tail(0.025, tasks))
     low, high = np.quantile(values, [tail, 1 - tail])
     base = row["base_rate"]
     assert row["lift_low"] == pytest.approx(min(low, row["precision_low"] / base), rel=0.01)

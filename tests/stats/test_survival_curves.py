@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats  # type: ignore[import-untyped] # scipy has no types
 
-from boolab.stats.intervals import ClusterBootstrap, clopper_pearson, expanded
+from boolab.stats.intervals import ClusterBootstrap, clopper_pearson, expand_tail
 from boolab.stats.survival_curves import curve, logrank
 
 UNITS = st.lists(st.tuples(st.integers(0, 12), st.sampled_from(["success", "failure", "cut"])), min_size=1, max_size=60)
@@ -149,7 +149,7 @@ def test_resampled_intervals_are_those_of_a_plain_bootstrap(block: int, monkeypa
                 last = steps.get(time, last)
                 row.append(last)
             samples[name].append(row)
-    level = float(expanded(0.025, 8))
+    level = float(expand_tail(0.025, 8))
     for name, share in (("", found.survival), *found.incidence.items()):
         ordered = np.sort(np.array(samples[name]), axis=0)
         low, high = ordered[math.floor(level * 1999)], ordered[math.ceil((1 - level) * 1999)]

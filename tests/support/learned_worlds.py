@@ -132,7 +132,7 @@ def fits(
         yield Fit(
             float(1 - np.isin(having, table.task[lost]).mean()),
             float(np.mean(_shares(table.task[table.success], kept[table.success]))),
-            float(table.saved(scores, bound + 1).sum() / table.steps.sum()),
+            float(table.saved_steps(scores, bound + 1).sum() / table.steps.sum()),
         )
 
 

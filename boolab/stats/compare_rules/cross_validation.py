@@ -22,16 +22,16 @@ from boolab.stats.compare_rules.judged import (
     Sums,
     data_notes,
     holds,
-    in_memory,
-    judged_in,
+    judge_ledger,
     ledger_for,
+    load_recordings,
     promise,
     runs_at,
 )
 from boolab.stats.compare_rules.settings import Chooser, ReadyChooser, label_of, rule_of
 from boolab.stats.finding import Finding, frame_of, pairs
 from boolab.stats.intervals import check_confidence
-from boolab.stats.units import cluster_notes, clusters_of, group_name, grouped, keys_of
+from boolab.stats.units import cluster_notes, clusters_of, group_name, keys_of, split_groups
 from boolab.whatif.grid import detectors_of
 from boolab.whatif.recordings import Recorded, as_recorded
 from boolab.whatif.rule_matrix import Rule
@@ -130,14 +130,14 @@ def crossval(
     candidates = candidates_of(choose)
     promised = keep if keep is not None or not isinstance(choose, ReadyChooser) else choose.keep
     keys = keys_of(by, _COLUMNS)
-    recorded = as_recorded(runs) if isinstance(choose, ReadyChooser) else in_memory(as_recorded(runs))
+    recorded = as_recorded(runs) if isinstance(choose, ReadyChooser) else load_recordings(as_recorded(runs))
     ledger = ledger_for(recorded, candidates, keys=keys, scope=scope)
-    judged_runs = judged_in(ledger, candidates, keys)
+    judged_runs = judge_ledger(ledger, candidates, keys)
     choices, rules = Choices(recorded, judged_runs, choose), RuleIndex()
-    groups = list(divided(judged_runs, keys, folds, seed))
+    groups = list(divide_groups(judged_runs, keys, folds, seed))
     with tqdm(total=sum(group.n_folds + 1 for group in groups), unit="fit", disable=not progress, delay=1) as bar:
-        group_choices = [chosen_in(group, choices, rules, bar.update) for group in groups]
-    final = rejudged(recorded, ledger, rules.rules, keys, scope)
+        group_choices = [choose_rules(group, choices, rules, bar.update) for group in groups]
+    final = rejudge(recorded, ledger, rules.rules, keys, scope)
     rows = [
         [*_rows(group, of_group, final, keys, promised, confidence, seed)]
         for group, of_group in zip(groups, group_choices, strict=True)
@@ -175,30 +175,32 @@ class Chosen(NamedTuple):
     of_all: int
 
 
-def divided(judged_runs: Judged, keys: Sequence[str], folds: int | Mapping[str, int], seed: int) -> Iterator[Divided]:
+def divide_groups(
+    judged_runs: Judged, keys: Sequence[str], folds: int | Mapping[str, int], seed: int
+) -> Iterator[Divided]:
     """The groups of runs by their columns, each with its tasks divided into folds."""
-    for values, part in grouped(judged_runs.units, list(keys)):
+    for values, part in split_groups(judged_runs.units, list(keys)):
         # Never by run where a task is named: runs of one task on both sides would not be held out.
         fold = folds_of(part["cluster"], folds, seed)
         yield Divided(values, part.index.to_numpy(), fold, clusters_of(part, keys)[1])
 
 
-def chosen_in(group: Divided, choices: Choices, rules: RuleIndex, tick: Callable[[], object]) -> Chosen:
+def choose_rules(group: Divided, choices: Choices, rules: RuleIndex, tick: Callable[[], object]) -> Chosen:
     """Choose by all but each fold of a group, and by all of it; `tick` is called after each choice."""
     fold_rules = []
     for fold in range(1, group.n_folds + 1):
-        fold_rules.append(rules.of(choices.of(group.runs[group.fold != fold])))
+        fold_rules.append(rules.place_of(choices.choose(group.runs[group.fold != fold])))
         tick()
-    of_all = rules.of(choices.of(group.runs))
+    of_all = rules.place_of(choices.choose(group.runs))
     tick()
     return Chosen(fold_rules, of_all)
 
 
-def rejudged(recorded: Recorded, ledger: Ledger, rules: Sequence[Rule], keys: Sequence[str], scope: Scope) -> Judged:
+def rejudge(recorded: Recorded, ledger: Ledger, rules: Sequence[Rule], keys: Sequence[str], scope: Scope) -> Judged:
     """The runs under rules that have been chosen; they are read again if a rule needs a further detector."""
     if any(detector.name not in ledger.counters for detector in detectors_of(rules)):
         ledger = ledger_for(recorded, rules, keys=keys, scope=scope)
-    return judged_in(ledger, rules, keys)
+    return judge_ledger(ledger, rules, keys)
 
 
 def _rows(
@@ -233,17 +235,17 @@ def _rows(
     for fold, rule_index in enumerate(choice.of_folds, 1):
         held_out, other_runs = np.flatnonzero(group.fold == fold), np.flatnonzero(group.fold != fold)
         totals.append(_totals(group_runs.rows(other_runs), rule_index))
-        fold_runs = group_runs.rows(held_out).under(np.full(len(held_out), rule_index))
+        fold_runs = group_runs.rows(held_out).select_rule(np.full(len(held_out), rule_index))
         yield row(f"fold {fold}", fold_runs, final.rules[rule_index], *_shares(totals[-1:]))
     if choice.of_folds:
         same_rule = len(set(choice.of_folds)) == 1
-        its_own = group_runs.under(np.array(choice.of_folds)[group.fold - 1])
+        its_own = group_runs.select_rule(np.array(choice.of_folds)[group.fold - 1])
         pooled = row(POOLED, its_own, final.rules[choice.of_folds[0]] if same_rule else "", *_shares(totals))
         yield pooled | ({} if same_rule else {"rule": None})
     everywhere = np.full(group_runs.n_runs, choice.of_all)
     yield row(
         SAME_TASKS,
-        group_runs.under(everywhere),
+        group_runs.select_rule(everywhere),
         final.rules[choice.of_all],
         *_shares([_totals(group_runs, choice.of_all)]),
     )
@@ -351,7 +353,7 @@ class Choices:
         self._judged = judged_runs
         self._choose = choose
 
-    def of(self, indices: Ints) -> Rule:
+    def choose(self, indices: Ints) -> Rule:
         """The choice by some of the runs."""
         if isinstance(self._choose, ReadyChooser):
             return self._choose.pick(self._judged.rows(indices))
@@ -375,7 +377,7 @@ class RuleIndex:
         self.rules: list[Rule] = []
         self._at: dict[str, int] = {}
 
-    def of(self, rule: Rule) -> int:
+    def place_of(self, rule: Rule) -> int:
         """The place of a rule, which is added if it is new."""
         key = str(rule)
         if key not in self._at:

@@ -23,11 +23,11 @@ from boolab.frames.data_set import attach_set
 from boolab.frames.dtypes import FLAG, FLOAT, TEXT, axis_dtype, cells
 from boolab.frames.runs import distinct_runs
 from boolab.limits.table import LIMITS
-from boolab.stats.compare_rules.judged import FIGURES, Judged, Sums, data_notes, judged_of
+from boolab.stats.compare_rules.judged import FIGURES, Judged, Sums, data_notes, judge_recordings
 from boolab.stats.compare_rules.settings import Rules, RuleSettings, label_of, listed_settings
 from boolab.stats.finding import Finding, frame_of, pairs
-from boolab.stats.intervals import ClusterBootstrap, check_confidence, expanded, percentiles
-from boolab.stats.units import cluster_notes, group_name, grouped, keys_of
+from boolab.stats.intervals import ClusterBootstrap, check_confidence, expand_tail, percentiles
+from boolab.stats.units import cluster_notes, group_name, keys_of, split_groups
 from boolab.whatif.recordings import Recorded, as_recorded
 from boolab.whatif.rule_matrix import Floats
 from boolab.whatif.step_table import Flags
@@ -149,8 +149,8 @@ def frontier(
     keys = keys_of(by, {*_COLUMNS, *settings.axes})
     recorded = as_recorded(runs)
     recorded, repeats = distinct_runs(recorded) if isinstance(recorded, list) else (recorded, ())
-    judged_runs = judged_of(recorded, settings.rules, keys=keys, scope=scope)
-    parts = [(names, judged_runs.rows(part.index.to_numpy())) for names, part in grouped(judged_runs.units, keys)]
+    judged_runs = judge_recordings(recorded, settings.rules, keys=keys, scope=scope)
+    parts = [(names, judged_runs.rows(part.index.to_numpy())) for names, part in split_groups(judged_runs.units, keys)]
     with tqdm(parts, unit="group", disable=not progress, delay=1) as bar:
         groups = [_group(names, part, keys, confidence, seed) for names, part in bar]
     frame = attach_set(_frame(groups, keys, settings), runs)
@@ -182,7 +182,7 @@ def _group(
     sums = Sums(judged_runs, keys, confidence, seed)
     rows, matrix = sums.rows(), judged_runs.matrix
     kept_sums, saved = ([row[name] for row in rows] for name in ("kept_lower", "saved_steps"))
-    front = undominated(kept_sums, saved) if sums.success.any() else np.zeros(len(rows), dtype=bool)
+    front = find_undominated(kept_sums, saved) if sums.success.any() else np.zeros(len(rows), dtype=bool)
     steps = max(int(judged_runs.steps.sum()), 1)
     shares = np.array(saved)[front] / steps
     levels = np.unique(np.concatenate((np.linspace(0, float(shares.max(initial=0)), LEVELS), shares)))
@@ -287,7 +287,7 @@ class Band(NamedTuple):
     on_front: Floats
 
 
-def undominated(kept_sums: npt.ArrayLike, saved: npt.ArrayLike) -> Flags:
+def find_undominated(kept_sums: npt.ArrayLike, saved: npt.ArrayLike) -> Flags:
     """Which settings are on the front; settings that keep and save the same are on it together.
 
     `kept_sums`: what each setting keeps: shape (settings,), or (samples, settings). `saved`: what each saves, of the
@@ -353,12 +353,12 @@ def band_of(
             fronts.append(
                 front_at(_share(kept_sums, successful[:, None]), _share(saved_sums, total_steps[:, None]), levels)
             )
-            counts += undominated(kept_sums, saved_sums).sum(axis=0)
+            counts += find_undominated(kept_sums, saved_sums).sum(axis=0)
             n += len(kept_sums)
     unknown = np.full(len(levels), np.nan)
     if not n or bootstrap.n_clusters <= 1:
         return Band(levels, front, unknown, unknown, np.full(is_kept.shape[1], np.nan))
-    level = expanded((1 - confidence) / 2, np.full(len(levels), bootstrap.n_clusters))
+    level = expand_tail((1 - confidence) / 2, np.full(len(levels), bootstrap.n_clusters))
     low, high = percentiles(np.concatenate(fronts), np.stack([level, 1 - level]))
     return Band(levels, front, low, high, counts / n)
 

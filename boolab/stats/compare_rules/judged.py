@@ -59,7 +59,7 @@ class Judged:
         return len(self.steps)
 
     @property
-    def labelled(self) -> bool:
+    def is_labelled(self) -> bool:
         """Whether a success is a label, not the proxy that a run ended by itself."""
         return self.success_by == LABEL
 
@@ -76,7 +76,7 @@ class Judged:
             self.success_by,
         )
 
-    def under(self, rule: Ints) -> Judged:
+    def select_rule(self, rule: Ints) -> Judged:
         """Each run under one rule, by the rule's place: a matrix of one column."""
         names = RuleMatrix.__slots__
         picked = (np.take_along_axis(getattr(self.matrix, name), rule[:, None], axis=1) for name in names)
@@ -85,9 +85,11 @@ class Judged:
         )
 
 
-def judged_of(recorded: Recorded, rules: Sequence[Rule], *, keys: Sequence[str] = (), scope: Scope = "auto") -> Judged:
+def judge_recordings(
+    recorded: Recorded, rules: Sequence[Rule], *, keys: Sequence[str] = (), scope: Scope = "auto"
+) -> Judged:
     """Read recordings, and evaluate rules on them."""
-    return judged_in(ledger_for(recorded, rules, keys=keys, scope=scope), rules, keys)
+    return judge_ledger(ledger_for(recorded, rules, keys=keys, scope=scope), rules, keys)
 
 
 def ledger_for(recorded: Recorded, rules: Sequence[Rule], *, keys: Sequence[str] = (), scope: Scope = "auto") -> Ledger:
@@ -96,7 +98,7 @@ def ledger_for(recorded: Recorded, rules: Sequence[Rule], *, keys: Sequence[str]
     return Ledger.joined([*ledgers_of(recorded, detectors_of(rules), scope, keys, own_limits="kept")])
 
 
-def judged_in(ledger: Ledger, rules: Sequence[Rule], keys: Sequence[str] = ()) -> Judged:
+def judge_ledger(ledger: Ledger, rules: Sequence[Rule], keys: Sequence[str] = ()) -> Judged:
     """Evaluate rules on recordings that have been read."""
     return Judged(
         tuple(rules),
@@ -119,7 +121,7 @@ def runs_at(recorded: Recorded, judged_runs: Judged, indices: Ints) -> Runs | pd
     return [runs[index] for index in indices.tolist()]
 
 
-def in_memory(recorded: Recorded) -> Recorded:
+def load_recordings(recorded: Recorded) -> Recorded:
     """A file or a store as the frame or the runs in it; all else as it is."""
     if not isinstance(recorded, str | Path):
         return recorded
@@ -162,11 +164,11 @@ class Sums:
                     "successes": successes,
                     "kept_lower": n_kept,
                     "kept_upper": int(upper[column]),
-                    **_with_ends("kept_share", "kept", self.kept, column),
+                    **_interval_columns("kept_share", "kept", self.kept, column),
                     "kept_share_upper": int(upper[column]) / successes if successes else None,
                     "steps": steps,
                     "saved_steps": int(saved[column]),
-                    **_with_ends("saved_share", "saved", self.saved, column),
+                    **_interval_columns("saved_share", "saved", self.saved, column),
                     "cost_usd": cost,
                     "saved_cost_usd": None if cost is None else float(saved_cost[column]),
                     "saved_cost_share": float(saved_cost[column]) / cost if cost else None,
@@ -184,7 +186,7 @@ class Sums:
         return rows
 
 
-def _with_ends(name: str, stem: str, estimate: Estimate, column: int) -> dict[str, float]:
+def _interval_columns(name: str, stem: str, estimate: Estimate, column: int) -> dict[str, float]:
     low, high = (float(np.atleast_1d(end)[column]) for end in (estimate.low, estimate.high))
     return {name: float(np.atleast_1d(estimate.value)[column]), f"{stem}_low": low, f"{stem}_high": high}
 
@@ -210,7 +212,7 @@ def data_notes(judged_runs: Judged) -> Iterator[str]:
     if not judged_runs.n_runs:
         yield "There are no runs."
         return
-    if not judged_runs.labelled:
+    if not judged_runs.is_labelled:
         yield (
             "No run has a label. A success is a run that ended by itself, which is a proxy: one that ended may have "
             "failed."

@@ -16,7 +16,7 @@ from boolab.io.checks import repr_of
 from boolab.limits.catalog import max_steps
 from boolab.limits.function_rule import AnyRule, as_rules, is_function
 from boolab.limits.stop import StopRule
-from boolab.stats.compare_rules.judged import Judged, judged_of
+from boolab.stats.compare_rules.judged import Judged, judge_recordings
 from boolab.stats.finding import pairs
 from boolab.stats.intervals import check_confidence
 from boolab.whatif.grid import settings_of
@@ -49,15 +49,15 @@ def listed_settings(source: Rules, name: str = "rules") -> RuleSettings:
     else:
         rules: object = [source] if isinstance(source, StopRule) or is_function(source) else source
         if isinstance(rules, str) or not isinstance(rules, Iterable):
-            raise _not_known(name, source)
+            raise _unknown_rules_error(name, source)
         entries = [*rules]
         of_functions = iter(as_rules(filter(is_function, entries), name))
         settings = RuleSettings(tuple(next(of_functions) if is_function(entry) else entry for entry in entries))
     for rule in settings.rules:
         if rule is not None and not isinstance(rule, StopRule):
-            raise _not_known(name, rule)
+            raise _unknown_rules_error(name, rule)
     if not settings.rules:
-        raise _not_known(name, source)
+        raise _unknown_rules_error(name, source)
     first = {label_of(rule): index for index, rule in reversed([*enumerate(settings.rules)])}
     indices = sorted(first.values())
     return settings._replace(
@@ -83,7 +83,7 @@ def label_of(rule: Rule) -> str:
     return NO_LIMIT if rule is None else str(rule)
 
 
-def _not_known(name: str, source: object) -> SettingError:
+def _unknown_rules_error(name: str, source: object) -> SettingError:
     return SettingError(
         f"{name}={source!r}: expected stop rules such as [bl.max_steps(20), bl.doom_loop(3)], a grid such as "
         "{'max_steps': range(5, 50)}, or thresholds by the function of a rule such as {bl.doom_loop: [3, 4]}"
@@ -96,7 +96,7 @@ def _settings_of_mapping(source: Mapping[Any, Iterable[Any]], name: str) -> Rule
         calls = pairs(source, lambda function: source[function])
         return RuleSettings(tuple(_make_rule(function, value) for function, value in calls))
     if any(functions):
-        raise _not_known(name, dict(source))
+        raise _unknown_rules_error(name, dict(source))
     settings = settings_of(source)
     if settings.agents:
         raise SettingError(f"{name}: limits for one agent alone are those of counterfactual; expected axes without @")
@@ -146,7 +146,7 @@ class ReadyChooser:
 
     def __call__(self, runs: Recorded, scope: Scope = "auto") -> Rule:
         """The choice by these runs."""
-        return self.pick(judged_of(as_recorded(runs), self.candidates, scope=scope))
+        return self.pick(judge_recordings(as_recorded(runs), self.candidates, scope=scope))
 
 
 def smallest_cap(keep: float = 0.95) -> ReadyChooser:

@@ -41,7 +41,7 @@ from boolab.limits.learned.models import BILLION, ScoreModel
 from boolab.limits.learned.rule import LearnedFrom, LearnedRisk, LearnedRule, Promise, learned_rule
 from boolab.stats.intervals import check_confidence, runs_needed
 from boolab.stats.learn.fit import check_trees, fit_model
-from boolab.stats.learn.report import HeldOut, held_out, report_of
+from boolab.stats.learn.report import HeldOut, judge_held_out, report_of
 from boolab.stats.learn.table import FeatureTable, feature_table
 from boolab.whatif.step_table import Flags, Ints, check_scope
 
@@ -139,7 +139,7 @@ def learn_stop(
             bar.update()
             return rule
 
-        held_out_runs = held_out(table, folds, seed, held_out_rule) if folds else None
+        held_out_runs = judge_held_out(table, folds, seed, held_out_rule) if folds else None
     promise = Promise(question.keep, question.confidence, tasks)
     n_tasks = int(table.task.max()) + 1
     source = LearnedFrom(
@@ -225,7 +225,7 @@ def learn_from(table: FeatureTable, runs: Flags, question: Question) -> tuple[Sc
         peaks[calibration_successes], table.task[calibration_successes], question.keep, question.confidence
     )
     if highest_kept is None:
-        raise SettingError(_too_few_tasks(len(np.unique(table.task[calibration_successes])), question))
+        raise SettingError(_too_few_message(len(np.unique(table.task[calibration_successes])), question))
     return model, min(highest_kept, BILLION), len(np.unique(table.task[calibration_successes]))
 
 
@@ -237,7 +237,7 @@ def calibration_runs(table: FeatureTable, runs: Flags, question: Question) -> Fl
     n_needed = tasks_needed(question.keep, question.confidence)
     n = max(n_needed, round(question.calibration * len(having)))
     if len(having) - n < MIN_FIT_TASKS:
-        raise SettingError(_too_few_tasks(len(having), question))
+        raise SettingError(_too_few_message(len(having), question))
     chosen_tasks = [
         *rng.permutation(having)[:n],
         *rng.permutation(tasks_without)[: round(len(tasks_without) * n / len(having))],
@@ -245,7 +245,7 @@ def calibration_runs(table: FeatureTable, runs: Flags, question: Question) -> Fl
     return runs & np.isin(table.task, chosen_tasks)
 
 
-def _too_few_tasks(having: int, question: Question) -> str:
+def _too_few_message(having: int, question: Question) -> str:
     """The message that there are too few tasks with a success."""
     n_needed = tasks_needed(question.keep, question.confidence)
     word = "task" if question.cluster == "task" else question.cluster

@@ -242,7 +242,7 @@ class HeldOutRuns(NamedTuple):
     folds: int  # how many rules there are
 
 
-def held_out(
+def judge_held_out(
     table: FeatureTable, folds: int, seed: int, learn: Callable[[Flags], HeldOut | None]
 ) -> HeldOutRuns | None:
     """Judge each run by a rule that `learn` makes of the other parts; None if a part leaves too few runs."""
@@ -258,5 +258,5 @@ def held_out(
         steps = fold_runs[table.run]
         score[steps] = rule.scores[steps]
         is_kept[fold_runs] = (table.peaks(rule.scores) < rule.threshold)[fold_runs]
-        saved[fold_runs] = table.saved(rule.scores, rule.threshold)[fold_runs]
+        saved[fold_runs] = table.saved_steps(rule.scores, rule.threshold)[fold_runs]
     return HeldOutRuns(score, is_kept, saved, folds)

@@ -104,7 +104,7 @@ class FeatureTable:
         np.maximum.at(peak, self.run[self.boundary], scores[self.boundary])
         return peak
 
-    def saved(self, scores: Ints, threshold: int) -> Ints:
+    def saved_steps(self, scores: Ints, threshold: int) -> Ints:
         """R: how many steps of each run a rule with this threshold would have saved: those after it in its span."""
         fired = np.flatnonzero(self.boundary & (scores >= threshold))
         _, firsts = np.unique(self.span[fired], return_index=True)

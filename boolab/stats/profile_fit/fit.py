@@ -91,7 +91,7 @@ def fit_profile(
     _chain(record, figures)
     _finish(record, figures, hazard_from)
     _loops(record, figures)
-    _after_errors(record, figures)
+    _measure_errors(record, figures)
     _revisits(record, figures)
     _sizes(record, figures)
     _times(record, figures)
@@ -223,11 +223,11 @@ def _loops(record: _Seen, figures: Figures) -> None:
         figures.probability(("loop", "again"), ends)
 
 
-def _after_errors(record: _Seen, figures: Figures) -> None:
+def _measure_errors(record: _Seen, figures: Figures) -> None:
     """How often calls fail, and what follows."""
     known_calls = [(code, _tool_name(call.tool), call.failed) for code, call in record.new if call.failed is not None]
     if not known_calls:
-        figures.absent("after_error", "The record does not show which calls failed: no call of the profile fails.")
+        figures.note_absent("after_error", "The record does not show which calls failed: no call of the profile fails.")
         return
     for tool in record.tools:
         figures.probability(
@@ -235,7 +235,7 @@ def _after_errors(record: _Seen, figures: Figures) -> None:
         )
     unknown = [tool for tool in record.tools if f"tools.{tool}.error_rate" not in figures.rows]
     for tool in unknown:
-        figures.absent(f"tools.{tool}.error_rate", f"The record never shows whether a call of {tool} failed.")
+        figures.note_absent(f"tools.{tool}.error_rate", f"The record never shows whether a call of {tool} failed.")
     followed = [(code, move.kind) for code, move in record.own if move.failed_before]
     figures.basis["after_error"] = f"{count(len(followed), 'step')} after a failed call"
     if followed:
@@ -246,7 +246,7 @@ def _after_errors(record: _Seen, figures: Figures) -> None:
             ("after_error", "fails_again"), [(code, failed) for code, failed in retried if failed is not None]
         )
     else:
-        figures.absent("after_error", "No step follows a failed call: what the profile does then was not seen.")
+        figures.note_absent("after_error", "No step follows a failed call: what the profile does then was not seen.")
 
 
 def _revisits(record: _Seen, figures: Figures) -> None:
@@ -289,7 +289,7 @@ def _times(record: _Seen, figures: Figures) -> None:
     if figures.amount(("latency", "response_ms"), durations):
         figures.basis["latency"] = count(sum(value is not None for _, value in durations), "response")
     else:
-        figures.absent("latency", "The record gives no times of the model: the profile's responses take none.")
+        figures.note_absent("latency", "The record gives no times of the model: the profile's responses take none.")
     if all(call.latency_ms is None for _, call in record.new):
         figures.notes.append("The record gives no times of tools: the profile's tools take none.")
 

@@ -84,7 +84,7 @@ class Figures:
             self.rows |= {".".join((*path, figure)): estimate for figure, estimate in rows.items()}
         return distribution is not None
 
-    def absent(self, path: str, reason: str) -> None:
+    def note_absent(self, path: str, reason: str) -> None:
         """Note that a figure was not measured, and that its default is an assumption."""
         self.notes.append(reason)
         self.assumed[path] = reason
@@ -215,7 +215,7 @@ def hazards(
     block = np.searchsorted(np.asarray(starts), chances.steps, side="right") - 1
     levels = [_share(chances, block == piece, confidence) for piece in range(len(starts))]
     base = np.array([0.0 if math.isnan(level.value) else level.value for level in levels])
-    groups_with_factor = list(chain.from_iterable(_with_factor(partition, base[block]) for partition in groups))
+    groups_with_factor = list(chain.from_iterable(_groups_with_factor(partition, base[block]) for partition in groups))
     if not groups_with_factor:
         return Hazards([*starts], levels, {})
     members: dict[Group, npt.NDArray[np.bool_]] = {}
@@ -249,7 +249,7 @@ def _share(chances: Chances, which_chances: npt.NDArray[np.bool_], confidence: f
     return share(np.bincount(codes, chances.finished[which_chances]), np.bincount(codes), confidence)
 
 
-def _with_factor(partition: Sequence[Group | None], expected: Array) -> list[Group]:
+def _groups_with_factor(partition: Sequence[Group | None], expected: Array) -> list[Group]:
     """The groups with a factor of their own: those for which enough finishes are expected, except the largest."""
     sizes: dict[Group, float] = {}
     counts: dict[Group, int] = {}

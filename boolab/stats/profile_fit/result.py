@@ -123,7 +123,7 @@ def fit_of(
         raise SettingError(f"simulated={simulated!r}: expected at least 2")
     longest = max(len(turn.moves) for turn in recorded)  # beyond it there is nothing to compare with
     played = turns(play(profile, simulated, [turn.run.task for turn in recorded], longest), finish_tool)
-    goodness, bands = compared(recorded, played, figures.confidence)
+    goodness, bands = compare_turns(recorded, played, figures.confidence)
     bands = attach_set(bands, [turn.run for turn in recorded])
     rows = figures.rows
     intervals = {
@@ -143,10 +143,10 @@ def play(profile: Profile, n: int, tasks: Sequence[str] = (), max_steps_each: in
     abort = Abort()
     options: dict[str, Any] = {"model": SimulatedModel(profile), "policy": "naive", "stop": max_steps(max_steps_each)}
 
-    async def every() -> list[Run]:
+    async def play_all() -> list[Run]:
         return [await run(None, task_list[i % len(task_list)], seed=i, abort=abort, **options) for i in range(n)]
 
-    return wait_for(every(), abort)
+    return wait_for(play_all(), abort)
 
 
 STEPS: Final = "steps"
@@ -191,13 +191,13 @@ class _Comparison(NamedTuple):
     own: Array
     other: Array
 
-    def apart(self, differences: Array) -> Array:
+    def distance(self, differences: Array) -> Array:
         """A distance: Kolmogorov and Smirnov's largest difference; for tools, the total variation."""
         differences = np.abs(differences)
         return np.asarray(differences.sum(axis=-1) / 2 if self.of == TOOLS else differences.max(axis=-1), float)
 
 
-def compared(
+def compare_turns(
     recorded: Sequence[TurnMoves], played: Sequence[TurnMoves], confidence: float = 0.95
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Recorded turns beside simulated ones, at least one of each: the tables `Fit.goodness` and `Fit.bands`."""
@@ -212,7 +212,7 @@ def compared(
 
     last, streaks = int(data.steps.max()), np.arange(1, max(int(data.streak.max()), MIN_STREAK) + 1)
     measures: list[tuple[str, Sequence[object], Callable[[_TurnFacts], Array]]] = [
-        (STEPS, range(last + 1), lambda facts: going_on(facts.steps, facts.ended, last)),
+        (STEPS, range(last + 1), lambda facts: continuation_shares(facts.steps, facts.ended, last)),
         (SUCCESS, range(last + 1), lambda facts: success_within(facts.steps, facts.ended, facts.won, last)),
         (STREAK, streaks.tolist(), lambda facts: (facts.streak[:, None] >= streaks).mean(axis=0)),
         (TOOLS, tools, lambda facts: facts.tools.sum(axis=0) / max(facts.tools.sum(), 1)),
@@ -299,7 +299,7 @@ def _streak(turn: TurnMoves) -> int:
     return longest
 
 
-def going_on(steps: Ints, ended: Flags, last: int) -> Array:
+def continuation_shares(steps: Ints, ended: Flags, last: int) -> Array:
     """The share of turns that continue beyond 0, 1, ... `last` steps, by Kaplan and Meier."""
     capped = np.minimum(steps, last + 1)
     left_at = np.bincount(capped, minlength=last + 2)
@@ -318,7 +318,7 @@ def success_within(steps: Ints, ended: Flags, is_success: Flags, last: int) -> A
     left_at = np.bincount(capped, minlength=last + 2)
     at_risk = len(steps) - np.concatenate([[0], np.cumsum(left_at)[:-1]])
     good = np.bincount(capped[is_success & ended & (steps <= last)], minlength=last + 2)
-    survival = np.concatenate([[1.0], going_on(steps, ended, last)[:-1]])
+    survival = np.concatenate([[1.0], continuation_shares(steps, ended, last)[:-1]])
     incidence = np.cumsum(survival * good[: last + 1] / np.maximum(at_risk[: last + 1], 1))
     return np.asarray(incidence / incidence[-1] if incidence[-1] else np.full(last + 1, np.nan), float)
 
@@ -340,19 +340,20 @@ def _median(share: Array) -> float:
 def _goodness(
     comparisons: Sequence[_Comparison], data: _TurnFacts, pool: _TurnFacts, confidence: float
 ) -> pd.DataFrame:
-    def typical(comparison: _Comparison, values: Array, facts: _TurnFacts) -> float:
+    def median_of(comparison: _Comparison, values: Array, facts: _TurnFacts) -> float:
         if comparison.of == TOOLS:
             return math.nan
         medians = {STEPS: _median(values), SUCCESS: _median(1 - values), STREAK: float(np.median(facts.streak))}
         return medians.get(comparison.of, float(values[0]))
 
-    distance = [float(comparison.apart(comparison.recorded - comparison.simulated)) for comparison in comparisons]
+    distance = [float(comparison.distance(comparison.recorded - comparison.simulated)) for comparison in comparisons]
     chance = [
-        float(_quantile(comparison.apart(comparison.own - comparison.other), confidence)) for comparison in comparisons
+        float(_quantile(comparison.distance(comparison.own - comparison.other), confidence))
+        for comparison in comparisons
     ]
     columns = {
-        "recorded": [typical(comparison, comparison.recorded, data) for comparison in comparisons],
-        "simulated": [typical(comparison, comparison.simulated, pool) for comparison in comparisons],
+        "recorded": [median_of(comparison, comparison.recorded, data) for comparison in comparisons],
+        "simulated": [median_of(comparison, comparison.simulated, pool) for comparison in comparisons],
         "distance": distance,
         "by_chance": [
             np.nan if math.isnan(distance_value) else chance_value

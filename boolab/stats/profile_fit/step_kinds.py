@@ -244,7 +244,7 @@ def _classify(turn: _KeptTurn, loops: Sequence[Loop], longest: int) -> TurnMoves
         kind = "loop" if index in loop_steps else _kind(turn, index)
         is_known = not failed_before and (turn.finished or index + longest <= len(turn.steps))
         may_loop = is_known and index > 0 and index not in after and (index not in loop_steps or index in begins)
-        calls_made = tuple(memory.made(*pair, kind) for pair in zip(calls, step.results, strict=False))
+        calls_made = tuple(memory.add_call(*pair, kind) for pair in zip(calls, step.results, strict=False))
         moves.append(Move(index + 1, kind, last_tool, failed_before, may_loop, calls_made, step))
         last_tool = calls[-1].name if calls else last_tool
     known_loops = [
@@ -276,7 +276,7 @@ class _Memory:
         self._keys: list[Key | None] = []
         self._tools: list[str] = []
 
-    def made(self, call: ToolCall, result: ToolResult | None, kind: Kind) -> Made:
+    def add_call(self, call: ToolCall, result: ToolResult | None, kind: Kind) -> Made:
         """The facts of the next call."""
         key = call_key(call)
         classified = kind in ("loop", "retry")

@@ -67,7 +67,7 @@ def alarms_of(ledger: Ledger, runs: Sequence[Run] | None, rules: Sequence[StopRu
     raised = stopped & ~unknown
     early = raised & (boundary <= positions.last_turn[:, None]) & (positions.last_turn > 0)[:, None]
     cut_off = raised & ~early & (boundary < positions.last_call[:, None])
-    saved = saved_after(ledger, rules, boundary, stopped)
+    saved = count_saved(ledger, rules, boundary, stopped)
     return [
         Alarms(
             rule,
@@ -77,13 +77,13 @@ def alarms_of(ledger: Ledger, runs: Sequence[Run] | None, rules: Sequence[StopRu
             {name: np.where(raised[:, n], amounts[:, n], 0) for name, amounts in saved.items()},
             cut_off[:, n],
             early[:, n],
-            _converged(ledger, runs, rule, raised[:, n], boundary[:, n]),
+            _convergence_flags(ledger, runs, rule, raised[:, n], boundary[:, n]),
         )
         for n, rule in enumerate(rules)
     ]
 
 
-def saved_after(
+def count_saved(
     ledger: Ledger, rules: Sequence[StopRule], boundary: Ints, stopped: Flags, names: Sequence[str] = SAVED
 ) -> dict[str, Ints]:
     """R x rules: what each run uses after the stops of its spans, each of which is limited by itself, by name.
@@ -110,7 +110,7 @@ def watches_repeats(rule: StopRule) -> bool:
     return any(isinstance(leaf.detector, RepeatStreak) for leaf in rule.leaves())
 
 
-def _converged(
+def _convergence_flags(
     ledger: Ledger, runs: Sequence[Run] | None, rule: StopRule, raised: Flags, boundary: Ints
 ) -> Flags | None:
     watches = [(leaf, leaf.detector) for leaf in rule.leaves() if isinstance(leaf.detector, RepeatStreak)]

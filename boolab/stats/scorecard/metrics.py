@@ -24,7 +24,7 @@ from boolab.frames.tables import runs_df, tools_called
 from boolab.limits.call_identity import uncalled_note
 from boolab.limits.detector import named_tools
 from boolab.limits.stop import StopRule
-from boolab.stats.intervals import Array, ClusterBootstrap, Estimate, expanded, percentiles, upper_bound
+from boolab.stats.intervals import Array, ClusterBootstrap, Estimate, expand_tail, percentiles, upper_bound
 from boolab.stats.scorecard.alarms import NOT_REPORTED, SAVED, Alarms, FalseAlarmPeaks, alarms_of, false_alarm_peaks_of
 from boolab.stats.trade import TRADE, trade_of
 from boolab.stats.units import clusters_of, group_name, units_of_table
@@ -229,15 +229,15 @@ class GroupScores:
             flags = (is_judged, positive, raised, true, raised & ~true, positive & ~true)
             row |= zip(COUNTS, (int(flag[:, rule_index].sum()) for flag in flags), strict=True)
             for name, ratio in zip(RATIOS, ratios, strict=True):
-                row |= named(name, ratio, rule_index)
+                row |= name_columns(name, ratio, rule_index)
             row |= lift_of(row, *(float(end[rule_index]) for end in lift))
-            row |= self._saved(
+            row |= self._saved_columns(
                 score,
                 raised[:, rule_index],
                 (float(mean.low[rule_index]), float(mean.high[rule_index])),
                 int(is_judged[:, rule_index].sum()),
             )
-            row |= self._lost(raised[:, rule_index], is_judged[:, rule_index], score)
+            row |= self._lost_columns(raised[:, rule_index], is_judged[:, rule_index], score)
             row |= self._cap(row, is_judged[:, rule_index])
             row |= self._trade(row, is_judged[:, rule_index], score)
             row |= self._clean(score.false_alarm_peaks)
@@ -250,7 +250,7 @@ class GroupScores:
             rows.append(row | {"positive_is": self.scores.positive_is, "confidence": self.confidence})
         return rows
 
-    def _saved(self, score: RuleAlarms, raised: Flags, mean: tuple[float, ...], n: int) -> dict[str, Any]:
+    def _saved_columns(self, score: RuleAlarms, raised: Flags, mean: tuple[float, ...], n: int) -> dict[str, Any]:
         """Totals over alarms. The interval is that of the mean over all runs, times their number."""
         out: dict[str, Any] = {}
         for name in SAVED:
@@ -265,7 +265,7 @@ class GroupScores:
         out["saved_steps_on_true_alarms"] = int(score.alarms.saved["steps"][self.runs][score.true[self.runs]].sum())
         return out
 
-    def _lost(self, raised: Flags, is_judged: Flags, score: RuleAlarms) -> dict[str, Any]:
+    def _lost_columns(self, raised: Flags, is_judged: Flags, score: RuleAlarms) -> dict[str, Any]:
         if self.scores.success is None:
             return dict.fromkeys(LOST_COLUMNS)
         stopped = (is_judged, score.alarms.cut_off[self.runs], raised)
@@ -307,15 +307,15 @@ class GroupScores:
         false, codes = false_alarm_peaks.false[self.runs], self.bootstrap.codes
         largest = np.full(self.bootstrap.n_clusters, NOT_REPORTED, dtype=np.int64)
         np.maximum.at(largest, codes, false)
-        samples = self.bootstrap.largest(largest)
-        level = expanded((1 - self.confidence) / 2, [int((largest != NOT_REPORTED).sum())])
+        samples = self.bootstrap.largest_values(largest)
+        level = expand_tail((1 - self.confidence) / 2, [int((largest != NOT_REPORTED).sum())])
         samples[samples == NOT_REPORTED] = np.nan
         ends = percentiles(samples[:, None], np.stack([level, 1 - level]))[:, 0]
         values = [float(false.max()), *ends.tolist()]
         clean = [None if np.isnan(value) else max(int(value) + 1, false_alarm_peaks.least) for value in values]
         return dict(zip(CLEAN, clean, strict=True))
 
-    def beyond(self, false_alarm_peaks: FalseAlarmPeaks) -> float:
+    def upper_bound(self, false_alarm_peaks: FalseAlarmPeaks) -> float:
         """The upper bound of the share of runs like the negative ones that reach the clean threshold.
 
         Wilks: the largest of n leaves at most 1 - (1 - confidence)^(1/n) beyond it, and the clean threshold is above.
@@ -363,7 +363,7 @@ def lift_of(row: Mapping[str, Any], low: float, high: float) -> dict[str, Any]:
     return {"base_rate": base} | dict(zip(LIFT, ends, strict=True))
 
 
-def named(name: str, estimate: Estimate, column: int) -> dict[str, float]:
+def name_columns(name: str, estimate: Estimate, column: int) -> dict[str, float]:
     """One of several estimates with its interval, as columns."""
     ends = zip(("", "_low", "_high"), estimate[:3], strict=True)
     return {f"{name}{end}": float(values[column]) for end, values in ends}

@@ -17,8 +17,8 @@ from boolab.io.checks import check_whole
 from boolab.limits.stop import StopRule, Threshold
 from boolab.limits.table import LIMITS
 from boolab.stats.finding import frame_of, pairs
-from boolab.stats.intervals import ClusterBootstrap, check_confidence, with_ends
-from boolab.stats.scorecard.alarms import saved_after
+from boolab.stats.intervals import ClusterBootstrap, check_confidence, interval_columns
+from boolab.stats.scorecard.alarms import count_saved
 from boolab.stats.scorecard.metrics import (
     COUNTS,
     LIFT,
@@ -26,12 +26,12 @@ from boolab.stats.scorecard.metrics import (
     Positive,
     lift_of,
     material_of,
-    named,
+    name_columns,
     rates_of,
     truth_of,
     units_in,
 )
-from boolab.stats.units import clusters_of, grouped, keys_of
+from boolab.stats.units import clusters_of, keys_of, split_groups
 from boolab.whatif.first_crossing import Places
 from boolab.whatif.grid import settings_of
 from boolab.whatif.question import listed_rules
@@ -48,10 +48,10 @@ _COLUMNS: Final[Mapping[str, str]] = {
     "threshold": FLOAT,
     "rule": TEXT,
     **dict.fromkeys(COUNTS, INT),
-    **dict.fromkeys(with_ends(*RATIOS), FLOAT),
+    **dict.fromkeys(interval_columns(*RATIOS), FLOAT),
     **dict.fromkeys(("base_rate", *LIFT), FLOAT),
     **dict.fromkeys(("saved_steps", "successes", "kept_lower"), INT),
-    **dict.fromkeys(with_ends(*_SHARES), FLOAT),
+    **dict.fromkeys(interval_columns(*_SHARES), FLOAT),
     "n_unknown": INT,
     "positive_is": TEXT,
     "confidence": FLOAT,
@@ -136,11 +136,11 @@ def precision_recall_df(
         raise SettingError(f"{msg}{MAX_CELLS:,} pairs; use a smaller points=, or fewer rules")
     threshold_rules = [rule for _, rule in settings]
     boundary, stopped, unknown = stops_of_rules(ledger, positions, threshold_rules)
-    saved = saved_after(ledger, threshold_rules, boundary, stopped, ["steps"])["steps"]
+    saved = count_saved(ledger, threshold_rules, boundary, stopped, ["steps"])["steps"]
     labelled = truth.proxy or ledger.success_by == LABEL
     judged_units = units_in(material, keys)[truth.known]
     groups, rows = [], []
-    for values, units in grouped(judged_units, keys):
+    for values, units in split_groups(judged_units, keys):
         run_rows = units.index.to_numpy()
         group_stops = _Stops(
             stopped[run_rows] & ~unknown[run_rows], unknown[run_rows], saved[run_rows], np.diff(ledger.first)[run_rows]
@@ -240,9 +240,13 @@ def _rows(
         *run_counts, saved_steps, successes, n_kept = (int(count[rule_index]) for count in counts)
         row: dict[str, Any] = dict(zip(COUNTS, run_counts, strict=True))
         for name, ratio in zip(RATIOS, ratios, strict=True):
-            row |= named(name, ratio, rule_index)
+            row |= name_columns(name, ratio, rule_index)
         row |= lift_of(row, *(float(end[rule_index]) for end in lift))
-        row |= {"saved_steps": saved_steps, **named("saved_share", saved_share, rule_index)}
+        row |= {"saved_steps": saved_steps, **name_columns("saved_share", saved_share, rule_index)}
         labels = {"successes": successes, "kept_lower": n_kept}
         row |= labels if success is not None else dict.fromkeys(labels)
-        yield row | named("kept_share", kept_share, rule_index) | {"n_unknown": int((~is_judged[:, rule_index]).sum())}
+        yield (
+            row
+            | name_columns("kept_share", kept_share, rule_index)
+            | {"n_unknown": int((~is_judged[:, rule_index]).sum())}
+        )

@@ -24,7 +24,7 @@ from boolab.limits.learned.models import BILLION
 from boolab.limits.learned.rule import LearnedRule
 from boolab.limits.stop import Threshold
 from boolab.stats.finding import Finding, frame_of, pairs
-from boolab.stats.intervals import check_confidence, with_ends
+from boolab.stats.intervals import check_confidence, interval_columns
 from boolab.stats.scorecard.alarms import NOT_REPORTED, watches_repeats
 from boolab.stats.scorecard.metrics import (
     CAP,
@@ -47,7 +47,7 @@ from boolab.stats.scorecard.metrics import (
     units_in,
 )
 from boolab.stats.trade import TRADE, Trade
-from boolab.stats.units import cluster_notes, grouped, keys_of
+from boolab.stats.units import cluster_notes, keys_of, split_groups
 from boolab.whatif.question import listed_rules
 from boolab.whatif.recordings import Recorded
 from boolab.whatif.step_table import Ints, check_scope
@@ -55,7 +55,7 @@ from boolab.whatif.step_table import Ints, check_scope
 _COLUMNS: Final[Mapping[str, str]] = {
     "rule": TEXT,
     **dict.fromkeys(COUNTS, INT),
-    **dict.fromkeys(with_ends(*RATIOS), FLOAT),
+    **dict.fromkeys(interval_columns(*RATIOS), FLOAT),
     **dict.fromkeys(("base_rate", *LIFT), FLOAT),
     "saved_steps": INT,
     **dict.fromkeys(("saved_steps_low", "saved_steps_high"), FLOAT),
@@ -171,7 +171,7 @@ def scorecard(
     truth = truth_of(material, positive)
     scores = scores_of(material, rule_list, truth, converged_is_false=converged)
     judged_units = units[truth.known]
-    groups = [GroupScores(values, part, keys, scores, confidence) for values, part in grouped(judged_units, keys)]
+    groups = [GroupScores(values, part, keys, scores, confidence) for values, part in split_groups(judged_units, keys)]
     words = _ScorecardText(truth, scores, confidence)
     rows = list(pairs(groups, lambda group: group.rows))
     frame = attach_set(frame_of(keys, [group.keys for group, _ in rows], _COLUMNS, [row for _, row in rows]), runs)
@@ -204,7 +204,7 @@ class _ScorecardText:
             else "that failed"
         )
 
-    def of_them(self, n: int, alarms: int) -> str:
+    def count_positive(self, n: int, alarms: int) -> str:
         """How many of some runs are positive: "9 of them failed"."""
         subject = "it" if alarms == 1 else f"{n:,} of them" if n else "none of them"
         if self.truth.proxy:
@@ -251,15 +251,15 @@ class _ScorecardText:
             return
         if not alarms:
             no_alarm = "does not alarm in the one run" if n == 1 else f"alarms in none of {n:,} runs"
-            yield f"{rule} {no_alarm}, so its precision is not defined; {self._found(row)}."
+            yield f"{rule} {no_alarm}, so its precision is not defined; {self._describe_found(row)}."
         else:
             exception = " without converging later" if self.scores.converged_is_false and row["converged"] else ""
-            right = f"{self.of_them(row['true_alarms'], alarms)}{exception}"
+            right = f"{self.count_positive(row['true_alarms'], alarms)}{exception}"
             yield (
                 f"{rule} alarms in {alarms:,} of {count(n, 'run')}; {right} (precision {row['true_alarms']:,} of "
                 f"{alarms:,}, {self.interval(row, 'precision')}); it would have {self._cost(row)}."
             )
-            yield f"It finds {self._found(row, short=True)}{self._false(row)}."
+            yield f"It finds {self._describe_found(row, short=True)}{self._describe_false(row)}."
             yield from self._lift(row)
             yield from self._cap(row, score)
             yield from self._trade(row)
@@ -308,7 +308,7 @@ class _ScorecardText:
         certainty = f"at most {high:,}" if not low else f"{high:,}" if low == high else f"{low:,} to {high:,}"
         return f"{saved} and stopped {certainty} of {self.successes(base)}"
 
-    def _found(self, row: Mapping[str, Any], *, short: bool = False) -> str:
+    def _describe_found(self, row: Mapping[str, Any], *, short: bool = False) -> str:
         n, sentence = row["n_positive"], row["true_alarms"]
         if not n:
             return f"no run, because there is none {self.which}" if short else f"there is no run {self.which}"
@@ -319,7 +319,7 @@ class _ScorecardText:
         all_alarms = format_all(n, "run")
         return f"it misses {all_alarms[0].lower()}{all_alarms[1:]} {subject} {share}"
 
-    def _false(self, row: Mapping[str, Any]) -> str:
+    def _describe_false(self, row: Mapping[str, Any]) -> str:
         other_runs = row["n_runs"] - row["n_positive"]
         if not other_runs:
             return "; there are no other runs, so the rate of false alarms is not known"
@@ -354,7 +354,7 @@ class _ScorecardText:
             return
         not_positive = f"{'is' if n == 1 else 'are'} not positive{self.named}" if self.truth.user else "did not fail"
         negatives = self.successes(n) if self.truth.proxy else f"{count(n, 'run')} that {not_positive}"
-        share = percent(group.beyond(score.false_alarm_peaks))
+        share = percent(group.upper_bound(score.false_alarm_peaks))
         yield f"{beginning}the {negatives}; with {self.level} confidence at most {share} of such runs reach it."
 
     def data(self, material: Material, judged_indices: Ints) -> Iterator[str]:
@@ -377,7 +377,7 @@ class _ScorecardText:
             verb = "is" if total - n == 1 else "are"
             yield f"{total - n:,} of {count(total, 'run')} {verb} left out: without a label their class is not known."
         yield from self._unknown(judged_indices)
-        yield from self._cut(material, judged_indices)
+        yield from self._cut_notes(material, judged_indices)
         if material.runs is None and any(watches_repeats(score.alarms.rule) for score in self.scores.rules):
             yield "Whether an alarm converged is not known, because a table with a row per step has no results."
 
@@ -401,7 +401,7 @@ class _ScorecardText:
                 consequence = "NA" if unknown == raised else "without them"
                 yield f"What {total_text} would have saved in {name} is not known: the total is {consequence}."
 
-    def _cut(self, material: Material, judged_indices: Ints) -> Iterator[str]:
+    def _cut_notes(self, material: Material, judged_indices: Ints) -> Iterator[str]:
         cut_runs = judged_indices[~material.ledger.terminated[judged_indices]]
         reasons = pd.Series(material.ledger.reason[cut_runs], dtype=object).dropna()
         if len(cut_runs):

@@ -11,7 +11,7 @@ import pytest
 from boolab.core.run import Run
 from boolab.frames.tables import runs_df
 from boolab.runtime.models.profile import Profile, shipped_profiles
-from boolab.stats.profile_fit.result import going_on, play
+from boolab.stats.profile_fit.result import continuation_shares, play
 
 NAMES = sorted(shipped_profiles())
 README = (next(iter(shipped_profiles().values())).parent / "README.md").read_text(encoding="utf-8")
@@ -115,7 +115,7 @@ def test_swe_agent_fails_and_mends_edits_as_published() -> None:
             mended += next((one for one in rest if one != (True, True)), (False, False)) == (True, False)
     assert within(some / 500, 0.517, 500)
     assert within(mended / some, 0.572, some)
-    assert going_on(steps_of("swe_agent"), np.ones(500, dtype=bool), 12)[-1] == pytest.approx(0.5, abs=0.07)
+    assert continuation_shares(steps_of("swe_agent"), np.ones(500, dtype=bool), 12)[-1] == pytest.approx(0.5, abs=0.07)
 
 
 def test_the_looper_is_stuck_as_often_and_as_long_as_counted() -> None:

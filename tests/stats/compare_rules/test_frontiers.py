@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 import boolab as bl
 from boolab.core.types import MICRO
 from boolab.errors import SettingError
-from boolab.stats.compare_rules.frontiers import front_at, undominated
-from boolab.stats.intervals import ClusterBootstrap, expanded
+from boolab.stats.compare_rules.frontiers import find_undominated, front_at
+from boolab.stats.intervals import ClusterBootstrap, expand_tail
 from boolab.stats.trade import trade_of
 from tests.support.cases import cases
 from tests.support.lengths import group_of_runs, random_group
@@ -30,10 +30,10 @@ def test_front_equals_a_pairwise_comparison_of_settings(points: list[tuple[int, 
         return any(k >= kept and s >= saved and (k, s) != (kept, saved) for k, s in points)
 
     kept, saved = zip(*points, strict=True)
-    assert undominated(kept, saved).tolist() == [not beaten(*point) for point in points]
-    several = undominated([kept, saved], [saved, kept])  # each row by itself
-    assert several[0].tolist() == undominated(kept, saved).tolist()
-    assert several[1].tolist() == undominated(saved, kept).tolist()
+    assert find_undominated(kept, saved).tolist() == [not beaten(*point) for point in points]
+    several = find_undominated([kept, saved], [saved, kept])  # each row by itself
+    assert several[0].tolist() == find_undominated(kept, saved).tolist()
+    assert several[1].tolist() == find_undominated(saved, kept).tolist()
 
 
 @cases(100)
@@ -96,7 +96,7 @@ def test_frontier_band_and_shares_come_from_resampled_tasks() -> None:
     saved = weights @ np.maximum(steps[:, None] - caps, 0)
     kept_share, saved_share = kept / (weights @ won)[:, None], saved / (weights @ steps)[:, None]
     band = found.band
-    tail = float(expanded(0.05, 20))
+    tail = float(expand_tail(0.05, 20))
     for at, low, front, high in band[["saved_share", "kept_low", "kept_share", "kept_high"]].iloc[1::40].to_numpy():
         tops = np.sort(np.where(saved_share >= at, kept_share, 0).max(axis=1))
         place = tail * (len(tops) - 1)
@@ -105,7 +105,7 @@ def test_frontier_band_and_shares_come_from_resampled_tasks() -> None:
             (won & (steps <= cap)).sum() / won.sum() for cap in caps if (steps - cap).clip(0).sum() >= at * steps.sum()
         ]
         assert front == max(whole)
-    share = [undominated(k, s) for k, s in zip(kept, saved, strict=True)]
+    share = [find_undominated(k, s) for k, s in zip(kept, saved, strict=True)]
     assert found.frame["front_share"].tolist() == np.mean(share, axis=0).tolist()
 
 

@@ -61,7 +61,7 @@ def test_what_a_rule_saves_is_what_counterfactuals_count(runs: list[bl.Run], con
     table = feature_table(runs, DEFAULT, (), "auto", "task")
     scores = table.scores(rule.risk.model)
     found = bl.counterfactual(runs, rules=rule)
-    assert found["saved_steps"].tolist() == table.saved(scores, rule.threshold).tolist()
+    assert found["saved_steps"].tolist() == table.saved_steps(scores, rule.threshold).tolist()
     kept = found["outcome"] == "unchanged"
     assert kept.tolist() == (table.peaks(scores) < rule.threshold).tolist()
     card = bl.scorecard(runs, rule)
