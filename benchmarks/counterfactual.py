@@ -30,7 +30,7 @@ from boolab.whatif.aggregate import aggregate_of
 from boolab.whatif.call_columns import repeats_of
 from boolab.whatif.first_crossing import RANKS, Places, fires_of, first_fires, keys_of
 from boolab.whatif.grid import settings_of
-from boolab.whatif.step_table import PROXY, Ledger, finished_if, running_sum
+from boolab.whatif.step_table import PROXY, Ledger, finished_reasons, running_sum
 
 RUNS = 10_000
 GRID: dict[str, list[int]] = {
@@ -90,7 +90,7 @@ def ledger_of_raw(raw: Raw) -> Ledger:
         ended=raw.ended,
         terminated=raw.ended,
         success=raw.ended.astype(np.int64),
-        reason=finished_if(raw.ended),
+        reason=finished_reasons(raw.ended),
         used={"tool_calls": raw.calls, "tokens": raw.tokens, "cost": raw.cost},
         counters={
             "steps": np.arange(1, len(opens) + 1) - np.repeat(raw.first[:-1], lengths),

@@ -154,7 +154,7 @@ def frame_of(runs: Runs) -> pd.DataFrame:
 def recorded(frame: pd.DataFrame) -> Runs:
     """Recordings, as `bl.recording_df` makes them, counted through whole runs."""
     watch = RepeatStreak()
-    ledger = ledger_of_frame(frame, [watch], "run").kept()
+    ledger = ledger_of_frame(frame, [watch], "run").apply_own_limits()
     names = ("steps", watch.name, "tool_calls")
     peaks = tuple(ledger.peak(name) for name in names)
     run = np.repeat(np.arange(ledger.n_runs), np.diff(ledger.first))

@@ -344,8 +344,10 @@ class Study:
         policy_settings = settings_of({axis: [2]}, question.policy, question.identity)
         limit = next(grid_axis for grid_axis in policy_settings.axes if grid_axis.name == axis)
         watched = [rule.detector for rule in (*limit.rules, *limit.responses) if rule.detector is not None]
-        ledger = ledger_of([unit.run for unit in self.units], watched, question.scope).kept()
-        rules = [(rule, ledger) for rule in limit.rules] + [(rule, ledger.at_response()) for rule in limit.responses]
+        ledger = ledger_of([unit.run for unit in self.units], watched, question.scope).apply_own_limits()
+        rules = [(rule, ledger) for rule in limit.rules] + [
+            (rule, ledger.response_ledger()) for rule in limit.responses
+        ]
         unknown = np.iinfo(np.int64).max
         # A run goes past a value while the counter stays below its threshold, which may lie beyond the value itself.
         needs = np.zeros(ledger.n_runs, dtype=np.int64)

@@ -33,7 +33,7 @@ class Unit(NamedTuple):
 
 
 def turns_as_units(run: Run, run_index: int) -> Iterator[Unit]:
-    """Each turn of a run as a run of its own, numbered from its own first step; see `Ledger.by_span`."""
+    """Each turn of a run as a run of its own, numbered from its own first step; see `Ledger.split_spans`."""
     if not run.steps:
         return
     turns = list(turns_of(run))

@@ -22,7 +22,7 @@ from boolab.core.types import StopReason
 from boolab.limits.table import MEASURES
 from boolab.whatif.first_crossing import Fires, Places, fires_of
 from boolab.whatif.grid import Settings
-from boolab.whatif.step_table import Flags, Ints, Ledger, spanned
+from boolab.whatif.step_table import Flags, Ints, Ledger, split_for_stops
 
 Sums: TypeAlias = dict[str, Ints]
 """Sums by name, an array each: groups x values of the first axis x values of the second x ..."""
@@ -47,7 +47,7 @@ def aggregate_of(
         part_groups = None if groups is None or n_groups == 1 else groups[start : start + part.n_runs]
         start += part.n_runs
         work = _LedgerPart(part, settings, part_groups, n_groups)
-        for name, sums in (work.all() if measures is None else work.spent(measures)).items():
+        for name, sums in (work.sum_all() if measures is None else work.sum_spent(measures)).items():
             total[name] = np.add(total[name], sums, out=total[name]) if name in total else sums
     return total
 
@@ -70,7 +70,7 @@ class _LedgerPart:
             cell = count if cell is None else cell * size + count
         return np.zeros(0, dtype=np.int64) if cell is None else cell
 
-    def _alive(self, weights: Iterable[tuple[Ints, Ints | None, int]]) -> Ints:
+    def _sum_alive(self, weights: Iterable[tuple[Ints, Ints | None, int]]) -> Ints:
         """The sum of all weights at places where the setting is alive. Each item: places, weights, sign."""
         total = np.zeros(prod(self._shape))
         for cells, weight, sign in weights:
@@ -80,12 +80,12 @@ class _LedgerPart:
             np.cumsum(shaped, axis=axis, out=shaped)
         return np.rint(shaped).astype(np.int64)
 
-    def all(self) -> Sums:
+    def sum_all(self) -> Sums:
         """Every sum."""
         ledger = self._ledger
         runs = np.ones(ledger.n_runs, dtype=np.int64)
-        n_runs = self._flat(runs)
-        end = self._at(np.diff(ledger.first))
+        n_runs = self._constant_sum(runs)
+        end = self._count_fired(np.diff(ledger.first))
         unchanged = self._alive_runs(end, ledger.ended.astype(np.int64))
         by_itself = self._alive_runs(end, (ledger.ended & ledger.terminated).astype(np.int64))
         censored = self._alive_runs(end, (~ledger.ended).astype(np.int64))
@@ -105,45 +105,48 @@ class _LedgerPart:
             "n_unknown": unknown,
             "n_finished": finished,
             **{f"n_{reason}": count for reason, count in reasons.items()},
-            **{f"n_unknown_{name}": self._flat((~self._reports(name)).astype(np.int64)) for name in ("tokens", "cost")},
+            **{
+                f"n_unknown_{name}": self._constant_sum((~self._reports(name)).astype(np.int64))
+                for name in ("tokens", "cost")
+            },
         }
-        amounts = self.spent(SPENT_MEASURES)
-        return sums | self._kept(end) | amounts | self._saved(amounts)
+        amounts = self.sum_spent(SPENT_MEASURES)
+        return sums | self._count_kept(end) | amounts | self._sum_saved(amounts)
 
-    def spent(self, names: Iterable[str]) -> Sums:
+    def sum_spent(self, names: Iterable[str]) -> Sums:
         """What the steps have used that a setting pays for, where each span is limited by itself."""
-        return {name: self._alive([(self._paid_at, self._weights(name), 1)]) for name in names}
+        return {name: self._sum_alive([(self._paid_places, self._weights(name), 1)]) for name in names}
 
     @cached_property
-    def _paid_at(self) -> Ints:
+    def _paid_places(self) -> Ints:
         """N: the place of each step, by what has fired in its span before it."""
-        spans = spanned(self._ledger)
+        spans = split_for_stops(self._ledger)
         if spans is self._ledger:
             return self._steps([fires.before for fires in self._fires])
         positions = Places(spans)
         return self._steps([fires_of(spans, axis, positions).before for axis in self._settings.axes])
 
-    def _saved(self, amounts: Sums) -> Sums:
+    def _sum_saved(self, amounts: Sums) -> Sums:
         """What is on record and not spent; and how many steps of runs with unknown use are saved."""
-        saved = {f"saved_{name}": self._recorded(self._weights(name)) - amounts[name] for name in SPENT_MEASURES}
+        saved = {f"saved_{name}": self._sum_recorded(self._weights(name)) - amounts[name] for name in SPENT_MEASURES}
         for name in ("tokens", "cost"):
             unreported = (~self._reports(name))[self._places.run].astype(np.int64)
-            unreported_spent = self._alive([(self._paid_at, unreported, 1)])
-            saved[f"unreported_{name}"] = self._recorded(unreported) - unreported_spent
+            unreported_spent = self._sum_alive([(self._paid_places, unreported, 1)])
+            saved[f"unreported_{name}"] = self._sum_recorded(unreported) - unreported_spent
         return saved
 
-    def _recorded(self, weights: Ints | None) -> Ints:
+    def _sum_recorded(self, weights: Ints | None) -> Ints:
         """The sum over all recorded steps, the same for all settings."""
         total = np.concatenate(
             ([0], np.cumsum(np.ones(self._ledger.n_steps, np.int64) if weights is None else weights))
         )
-        return self._flat(total[self._ledger.first[1:]] - total[self._ledger.first[:-1]])
+        return self._constant_sum(total[self._ledger.first[1:]] - total[self._ledger.first[:-1]])
 
     def _stops(self) -> tuple[Sums, Ints, Ints]:
         """How many runs stop for each reason; of them, how many are open-ended; and how many stops are undecided."""
         positions, fires = self._places, self._fires
         reasons: Sums = {}
-        open_ended = self._flat(np.zeros(self._ledger.n_runs, dtype=np.int64))
+        open_ended = self._constant_sum(np.zeros(self._ledger.n_runs, dtype=np.int64))
         in_last_turn = positions.step > positions.last_turn[positions.run]
         for n, axis_fires in enumerate(fires):
             events = np.flatnonzero(axis_fires.known > axis_fires.before)
@@ -152,21 +155,21 @@ class _LedgerPart:
             alive = self._steps([*around[0], axis_fires.before[events], *around[1]], events)
             cells_left = self._steps([*around[0], axis_fires.known[events], *around[1]], events)
             start = self._start(n, np.ones(self._ledger.n_runs, dtype=np.int64))
-            stopped = self._alive([(alive, None, 1), (cells_left, None, -1)])
+            stopped = self._sum_alive([(alive, None, 1), (cells_left, None, -1)])
             reason = axis_fires.axis.reason
             reasons[reason] = reasons.get(reason, 0) + stopped + start
             if axis_fires.axis.ahead:
                 open_ended += stopped + start
                 continue
             later = ~in_last_turn[events]
-            open_ended += self._alive([(alive[later], None, 1), (cells_left[later], None, -1)])
-            if axis_fires.axis.text_only:
+            open_ended += self._sum_alive([(alive[later], None, 1), (cells_left[later], None, -1)])
+            if axis_fires.axis.is_text_only:
                 reasons[reason] -= start
                 reasons["finished"] = start
                 open_ended += start
             elif axis_fires.start:
                 open_ended += self._start(n, (positions.last_turn > 0).astype(np.int64))
-        return reasons, open_ended, self._undecided(np.ones(len(positions.run), dtype=bool))
+        return reasons, open_ended, self._count_undecided(np.ones(len(positions.run), dtype=bool))
 
     def _start(self, n: int, weights: Ints) -> Ints:
         """How many runs, by their weights, the axis stops at boundary 0."""
@@ -178,9 +181,9 @@ class _LedgerPart:
             np.full(runs, fires.start if i <= n else 0, dtype=np.int64) for i, fires in enumerate(self._fires)
         ]
         alive, cells_left = (self._place(self._run_groups(), fired) for fired in (counts_before, counts_after))
-        return self._alive([(alive, weights, 1), (cells_left, weights, -1)])
+        return self._sum_alive([(alive, weights, 1), (cells_left, weights, -1)])
 
-    def _undecided(self, candidates: Flags) -> Ints:
+    def _count_undecided(self, candidates: Flags) -> Ints:
         """How many stops depend on an unknown counter, at the boundaries after some of the steps."""
         unsure = np.zeros(len(candidates), dtype=bool)
         for fires in self._fires:
@@ -189,9 +192,9 @@ class _LedgerPart:
         events = np.flatnonzero(unsure & candidates)
         alive = self._steps([fires.known[events] for fires in self._fires], events)
         cells_left = self._steps([fires.after[events] for fires in self._fires], events)
-        return self._alive([(alive, None, 1), (cells_left, None, -1)])
+        return self._sum_alive([(alive, None, 1), (cells_left, None, -1)])
 
-    def _kept(self, end: Sequence[Ints]) -> Sums:
+    def _count_kept(self, end: Sequence[Ints]) -> Sums:
         """How many successes there are, and how many of them a setting keeps: at least, and at most."""
         ledger, positions = self._ledger, self._places
         success = ledger.success == 1
@@ -200,22 +203,22 @@ class _LedgerPart:
         # A stop in the last turn before the last call loses the success for certain: that call is never made.
         certainly_lost = success & (positions.last_call - 1 >= np.maximum(positions.last_turn, 0))
         certainly_lost &= (positions.last_call - 1 > positions.last_turn) | (positions.last_turn == 0)
-        from_turn = [np.where(positions.last_turn > 0, counts, 0) for counts in self._at(positions.last_turn)]
-        until_call = self._at(np.maximum(positions.last_call - 1, 0))
+        from_turn = [np.where(positions.last_turn > 0, counts, 0) for counts in self._count_fired(positions.last_turn)]
+        until_call = self._count_fired(np.maximum(positions.last_call - 1, 0))
         weights = certainly_lost.astype(np.int64)
         groups = self._run_groups()
-        killed = self._alive(
+        killed = self._sum_alive(
             [(self._place(groups, from_turn), weights, 1), (self._place(groups, until_call), weights, -1)]
         )
         if any(fires.after is not fires.known for fires in self._fires):
             run = positions.run
-            killed -= self._undecided(
+            killed -= self._count_undecided(
                 certainly_lost[run]
                 & (positions.step > positions.last_turn[run])
                 & (positions.step < positions.last_call[run])
             )
         censored = self._alive_runs(end, censored_success)
-        successes = self._flat(success.astype(np.int64))
+        successes = self._constant_sum(success.astype(np.int64))
         return {
             "successes": successes,
             "successes_censored": censored,
@@ -240,14 +243,14 @@ class _LedgerPart:
         reports = self._reports(name)
         return amounts if bool(reports.all()) else np.where(reports[self._places.run], amounts, 0)
 
-    def _at(self, steps: Ints) -> list[Ints]:
+    def _count_fired(self, steps: Ints) -> list[Ints]:
         """For each run and axis, how many thresholds have fired at the boundary after so many steps."""
-        return [fires.at(self._ledger.first, steps) for fires in self._fires]
+        return [fires.count_fired(self._ledger.first, steps) for fires in self._fires]
 
     def _alive_runs(self, fired: Sequence[Ints], weights: Ints) -> Ints:
-        return self._alive([(self._place(self._run_groups(), fired), weights, 1)])
+        return self._sum_alive([(self._place(self._run_groups(), fired), weights, 1)])
 
-    def _flat(self, weights: Ints) -> Ints:
+    def _constant_sum(self, weights: Ints) -> Ints:
         """A sum that is the same for all settings."""
         return self._alive_runs([np.zeros(len(weights), dtype=np.int64)] * len(self._fires), weights)
 

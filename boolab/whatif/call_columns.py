@@ -62,15 +62,15 @@ class CallLayout:
         """M: the first call of the scope of each call."""
         return (self.end - self.calls)[self.step_starts][self.step]
 
-    def by_step(self) -> CallLayout:
+    def step_layout(self) -> CallLayout:
         """The same calls where each step is a scope of its own."""
         return CallLayout(self.calls, np.ones_like(self.opens))
 
-    def after_steps(self, after_calls: Ints) -> Ints:
+    def counts_after_steps(self, after_calls: Ints) -> Ints:
         """S: a count after each call, M, as it stands after each step: 0 before the first call of a scope."""
-        return after_steps(after_calls, self.calls, self.end, self.opens)
+        return counts_after_steps(after_calls, self.calls, self.end, self.opens)
 
-    def any_of_step(self, flags: Flags) -> Flags:
+    def flag_steps(self, flags: Flags) -> Flags:
         """S: whether a flag is set for any call of the step."""
         return np.bincount(self.step[flags], minlength=len(self.calls)) > 0
 
@@ -99,29 +99,29 @@ class CallColumns:
         self._keys: dict[tuple[str | None, ...], Ints] = {}
 
     @cached_property
-    def _named(self) -> tuple[Ints, list[str]]:
-        return numbered(call.name for call in self._calls)
+    def _tool_numbers(self) -> tuple[Ints, list[str]]:
+        return number_values(call.name for call in self._calls)
 
     @property
     def tools(self) -> Ints:
         """M: the tool of each call, from 0."""
-        return self._named[0]
+        return self._tool_numbers[0]
 
     def tool(self, name: str) -> int:
         """The number of a tool; -1 if no call is of it."""
-        names = self._named[1]
+        names = self._tool_numbers[1]
         return names.index(name) if name in names else -1
 
     @cached_property
-    def _distinct(self) -> tuple[Ints, list[ToolCall]]:
+    def _distinct_calls(self) -> tuple[Ints, list[ToolCall]]:
         """M: the number of the tool and argument text of each call; and the first call of each number."""
-        arguments, _ = numbered(call.arguments for call in self._calls)
-        codes, first = paired(self.tools, arguments)
+        arguments, _ = number_values(call.arguments for call in self._calls)
+        codes, first = number_pairs(self.tools, arguments)
         return codes, [self._calls[index] for index in first.tolist()]
 
     def keys(self, identity_for: Callable[[str], str | None]) -> Ints:
         """M: the key of each call, above 0; `NO_KEY` for a call that is the same as no other."""
-        return self._keys_by([identity_for(name) for name in self._named[1]])
+        return self._keys_by([identity_for(name) for name in self._tool_numbers[1]])
 
     def _keys_by(self, identities: Sequence[str | None]) -> Ints:
         """The keys by the identity of each tool, in the order of their numbers."""
@@ -129,47 +129,47 @@ class CallColumns:
         if key not in self._keys:
             calls_alone = ["canonical" if identity in _WITH_OUTCOME else identity for identity in identities]
             if calls_alone != [*identities]:
-                self._keys[key] = self._with_outcomes(self._keys_by(calls_alone), identities)
+                self._keys[key] = self._add_outcomes(self._keys_by(calls_alone), identities)
             else:
                 self._keys[key] = self._keys_of_calls(identities)
         return self._keys[key]
 
     def _keys_of_calls(self, identities: Sequence[str | None]) -> Ints:
-        identity = dict(zip(self._named[1], identities, strict=True))
-        codes, distinct = self._distinct
+        identity = dict(zip(self._tool_numbers[1], identities, strict=True))
+        codes, distinct = self._distinct_calls
         numbers: dict[tuple[str, ...] | None, int] = {None: NO_KEY}
         call_keys = (call_key(call, None, identity[call.name]) for call in distinct)
         keys = [numbers.setdefault(key, len(numbers)) for key in call_keys]
         return np.array(keys, dtype=np.int64)[codes]
 
-    def _with_outcomes(self, keys: Ints, identities: Sequence[str | None]) -> Ints:
+    def _add_outcomes(self, keys: Ints, identities: Sequence[str | None]) -> Ints:
         """The keys, each of a tool whose identity compares more together with that."""
         for identity, names in _WITH_OUTCOME.items():
             has_identity = np.array([other == identity for other in identities], dtype=bool)
             for name in names if has_identity.any() else ():
                 # 0 is no outcome: it stands beside the calls of tools that compare none.
                 outcomes = np.where(has_identity[self.tools], getattr(self, name) + 1 - UNKNOWN, 0)
-                keys = np.where(keys == NO_KEY, NO_KEY, paired(keys, outcomes)[0] + 1)
+                keys = np.where(keys == NO_KEY, NO_KEY, number_pairs(keys, outcomes)[0] + 1)
         return keys
 
     @cached_property
-    def _given(self) -> tuple[Ints, list[str]]:
-        return numbered(result.content for result in self._results)
+    def _result_numbers(self) -> tuple[Ints, list[str]]:
+        return number_values(result.content for result in self._results)
 
     @property
     def contents(self) -> Ints:
         """M: the content of each result, from 0."""
-        return self._given[0]
+        return self._result_numbers[0]
 
     @property
     def beginnings(self) -> Ints:
         """M: the beginning of the content of each result, by which errors are compared, from 0."""
-        codes, distinct = self._given
-        return numbered(map(beginning_of, distinct))[0][codes]
+        codes, distinct = self._result_numbers
+        return number_values(map(beginning_of, distinct))[0][codes]
 
     def contain(self, text: str) -> Flags:
         """M: whether the content of each result contains a text."""
-        codes, distinct = self._given
+        codes, distinct = self._result_numbers
         return np.array([text in content for content in distinct], dtype=bool)[codes]
 
     @cached_property
@@ -184,27 +184,27 @@ class CallColumns:
         """M: the model's text before each call: that of the response for its first call, none for the others."""
         first = np.zeros(self.layout.n_calls, dtype=bool)
         first[(self.layout.end - self.layout.calls)[self.layout.calls > 0]] = True
-        codes, _ = numbered(["", *(response.text for response in self.responses)])
+        codes, _ = number_values(["", *(response.text for response in self.responses)])
         return np.where(first, codes[1:][self.layout.step], codes[0])
 
     @cached_property
-    def exact(self) -> Ints:
+    def exact_keys(self) -> Ints:
         """M: tool, argument text and result of each call as they are; redacted calls of two steps always differ."""
-        codes, distinct = self._distinct
+        codes, distinct = self._distinct_calls
         redacted = np.array([call.arguments == REDACTED for call in distinct], dtype=bool)[codes]
-        with_contents, _ = paired(codes, self.contents)
-        by_step, _ = paired(np.where(redacted, self.layout.step + 1, 0), with_contents)
+        with_contents, _ = number_pairs(codes, self.contents)
+        by_step, _ = number_pairs(np.where(redacted, self.layout.step + 1, 0), with_contents)
         return by_step
 
 
-def numbered(values: Iterable[_Value]) -> tuple[Ints, list[_Value]]:
+def number_values(values: Iterable[_Value]) -> tuple[Ints, list[_Value]]:
     """A number for each value, from 0 in order of first appearance, and the distinct values."""
     numbers: dict[_Value, int] = {}  # for long texts several times as fast as pandas.factorize
     codes = [numbers.setdefault(value, len(numbers)) for value in values]
     return np.array(codes, dtype=np.int64), list(numbers)
 
 
-def paired(left: Ints, right: Ints) -> tuple[Ints, Ints]:
+def number_pairs(left: Ints, right: Ints) -> tuple[Ints, Ints]:
     """A number for each pair of two numbers that are not below 0, and the place where each pair comes first."""
     codes, distinct = pd.factorize(left * (int(right.max(initial=0)) + 1) + right)
     first = np.zeros(len(distinct), dtype=np.int64)
@@ -221,7 +221,7 @@ def repeats_of(keys: Ints, calls: Ints, opens: Flags) -> Ints:
     is_repeat[(end - calls)[opens]] = False
     repeats = run_lengths(is_repeat)
     repeats[:-1] += 1
-    return after_steps(repeats[:-1], calls, end, opens)
+    return counts_after_steps(repeats[:-1], calls, end, opens)
 
 
 def run_lengths(flags: Flags) -> Ints:
@@ -234,7 +234,7 @@ def run_lengths(flags: Flags) -> Ints:
     return lengths
 
 
-def after_steps(after_calls: Ints, calls: Ints, end: Ints, opens: Flags) -> Ints:
+def counts_after_steps(after_calls: Ints, calls: Ints, end: Ints, opens: Flags) -> Ints:
     """N: a counter after each call, as it stands after each step: 0 before the first call of a scope."""
     after: Ints = after_calls[np.maximum(end, 1) - 1] if len(after_calls) else np.zeros_like(end)
     starts = np.flatnonzero(opens)
@@ -248,7 +248,7 @@ def error_streaks_of(errors: Ints, calls: Ints, opens: Flags) -> Ints:
     end = np.cumsum(calls)
     heads = (end - calls)[opens]
     starts = np.repeat(heads, np.diff(np.append(heads, len(errors))))
-    return after_steps(failures_in_a_row(errors, starts), calls, end, opens)
+    return counts_after_steps(failures_in_a_row(errors, starts), calls, end, opens)
 
 
 def failures_in_a_row(failed: Ints, starts: Ints, begins: Flags | None = None) -> Ints:

@@ -47,17 +47,17 @@ def is_columnar(detector: object) -> bool:
 
 def counts_of(detector: Detector, columns: CallColumns) -> Ints:
     """S: the count of a columnar detector after each step."""
-    return _after_steps(detector, columns, columns.layout)
+    return _counts_after_steps(detector, columns, columns.layout)
 
 
-def _after_steps(detector: Detector, columns: CallColumns, layout: CallLayout) -> Ints:
+def _counts_after_steps(detector: Detector, columns: CallColumns, layout: CallLayout) -> Ints:
     of_calls = _OF_CALLS.get(type(detector))
     if of_calls is not None:
-        return layout.after_steps(of_calls(detector, columns, layout))
+        return layout.counts_after_steps(of_calls(detector, columns, layout))
     return _OF_STEPS[type(detector)](detector, columns, layout)
 
 
-def _same(keys: Ints, layout: CallLayout, lag: int = 1) -> Flags:
+def _same_flags(keys: Ints, layout: CallLayout, lag: int = 1) -> Flags:
     """M: whether the call is the same as the one so many calls before it in its scope."""
     is_repeat = np.zeros(len(keys), dtype=bool)
     np.equal(keys[lag:], keys[:-lag], out=is_repeat[lag:])
@@ -67,7 +67,7 @@ def _same(keys: Ints, layout: CallLayout, lag: int = 1) -> Flags:
 
 
 def _repeats(detector: RepeatStreak, columns: CallColumns, layout: CallLayout) -> Ints:
-    return run_lengths(_same(columns.keys(detector.identity_for), layout)) + 1
+    return run_lengths(_same_flags(columns.keys(detector.identity_for), layout)) + 1
 
 
 def _errors(_: ErrorStreak, columns: CallColumns, layout: CallLayout) -> Ints:
@@ -81,12 +81,12 @@ def _timeouts(_: TimeoutStreak, columns: CallColumns, layout: CallLayout) -> Int
 def _cycles(detector: Cycle, columns: CallColumns, layout: CallLayout) -> Ints:
     keys = columns.keys(detector.identity_for)
     if detector.period is None:
-        of_periods = (run_lengths(_same(keys, layout, lag)) // lag for lag in range(1, MAX_PERIOD + 1))
+        of_periods = (run_lengths(_same_flags(keys, layout, lag)) // lag for lag in range(1, MAX_PERIOD + 1))
         largest = np.zeros(len(keys), dtype=np.int64)
         for count in of_periods:
             np.maximum(largest, count, out=largest)
         return largest + 1
-    count = 1 + run_lengths(_same(keys, layout, detector.period)) // detector.period
+    count = 1 + run_lengths(_same_flags(keys, layout, detector.period)) // detector.period
     so_far = np.arange(1, len(keys) + 1) - layout.starts
     return np.where(so_far < detector.period, 0, count)
 
@@ -94,14 +94,14 @@ def _cycles(detector: Cycle, columns: CallColumns, layout: CallLayout) -> Ints:
 def _same_errors(_: SameError, columns: CallColumns, layout: CallLayout) -> Ints:
     """By tool: the calls of a tool are put together, in order."""
     text = columns.beginnings
-    order, starts = _by_scope_and(columns.tools, layout.starts)
+    order, starts = _sort_by_scope(columns.tools, layout.starts)
     differs = np.append(True, text[order][1:] != text[order][:-1])[: len(order)]
     count = np.empty(len(order), dtype=np.int64)
     count[order] = failures_in_a_row(columns.errors[order], starts, differs)
     return count
 
 
-def _by_scope_and(codes: Ints, scopes: Ints) -> tuple[Ints, Ints]:
+def _sort_by_scope(codes: Ints, scopes: Ints) -> tuple[Ints, Ints]:
     """An order in which equal codes of a scope are together, as they came; and for each place the first of its kind."""
     order = np.lexsort((codes, scopes))
     indices = np.arange(len(order))
@@ -131,7 +131,7 @@ def _most_in_window(codes: Ints, starts: Ints, window: int) -> Ints:
     """
     indices = np.arange(len(codes))
     oldest = np.maximum(starts, indices - window + 1)
-    order, firsts = _by_scope_and(codes, starts)
+    order, firsts = _sort_by_scope(codes, starts)
     largest = np.zeros(len(codes), dtype=np.int64)
     for n in range(window):
         has_earlier = indices - n >= firsts
@@ -150,13 +150,13 @@ def _actions(detector: ActionStreak, columns: CallColumns, layout: CallLayout) -
     identity = "action" if detector.pattern == "failing" else "action+result"
     keys = columns.keys(lambda _: identity)
     if detector.pattern == "failing":
-        count = failures_in_a_row(columns.errors, layout.starts, ~_same(keys, layout))
+        count = failures_in_a_row(columns.errors, layout.starts, ~_same_flags(keys, layout))
     elif detector.pattern == "repeating":
-        count = run_lengths(_same(keys, layout)) + 1
+        count = run_lengths(_same_flags(keys, layout)) + 1
     else:
         first = np.arange(len(keys)) == layout.starts
-        count = np.where(first, 1, run_lengths(_same(keys, layout, 2)) + 2)
-    streak, calls = layout.after_steps(count), layout.calls
+        count = np.where(first, 1, run_lengths(_same_flags(keys, layout, 2)) + 2)
+    streak, calls = layout.counts_after_steps(count), layout.calls
     silent = np.array([not response.tool_calls for response in columns.responses], dtype=bool)
     events = np.where(calls > 0, 2 * calls, silent)
     end = np.cumsum(events)
@@ -189,7 +189,7 @@ def _rounds(detector: RoundStreak, columns: CallColumns, layout: CallLayout) -> 
     ):
         members = tuple(key[first : first + size].tolist())
         code[index] = NO_KEY if NO_KEY in members else sets.setdefault(members, len(sets) + 1)
-    order, firsts = _by_scope_and(tool, layout.step_starts[step])
+    order, firsts = _sort_by_scope(tool, layout.step_starts[step])
     code, sizes, indices = code[order], sizes[order], np.arange(len(order))
     is_repeat = (indices > firsts) & (code != NO_KEY)
     is_repeat[1:] &= (code[1:] == code[:-1]) & (sizes[1:] == sizes[:-1])
@@ -200,7 +200,7 @@ def _rounds(detector: RoundStreak, columns: CallColumns, layout: CallLayout) -> 
 
 
 def _step_repeats(detector: StepRepeats, columns: CallColumns, layout: CallLayout) -> Ints:
-    exact, calls, indices = columns.exact, layout.calls, np.arange(len(layout.calls))
+    exact, calls, indices = columns.exact_keys, layout.calls, np.arange(len(layout.calls))
     first = layout.end - calls
     codes = np.zeros(len(calls), dtype=np.int64)
     codes[calls == 1] = exact[first[calls == 1]] + 1
@@ -212,7 +212,7 @@ def _step_repeats(detector: StepRepeats, columns: CallColumns, layout: CallLayou
     return np.where(full, _most_in_window(codes, layout.step_starts, detector.window), 0)
 
 
-def _idle(_: IdleStreak, __: CallColumns, layout: CallLayout) -> Ints:
+def _idle_streaks(_: IdleStreak, __: CallColumns, layout: CallLayout) -> Ints:
     return failures_in_a_row((layout.calls == 0).astype(np.int64), layout.step_starts)
 
 
@@ -226,10 +226,10 @@ def _contains(detector: TextContains, columns: CallColumns, layout: CallLayout) 
     texts = [response.text for response in columns.responses]
     unknown = np.array(list(map(is_redacted, texts)), dtype=bool)
     contains = np.array([detector.text in text for text in texts], dtype=bool)
-    return np.where(_so_far(unknown, layout) > 0, UNKNOWN, _so_far(contains, layout))
+    return np.where(_count_so_far(unknown, layout) > 0, UNKNOWN, _count_so_far(contains, layout))
 
 
-def _so_far(flags: Flags, layout: CallLayout) -> Ints:
+def _count_so_far(flags: Flags, layout: CallLayout) -> Ints:
     """S: how many steps of the scope up to each have a flag."""
     total: Ints = np.append(0, np.cumsum(flags))
     count_before: Ints = total[layout.step_starts]
@@ -240,30 +240,30 @@ def _tool_errors(_: ToolErrors, columns: CallColumns, layout: CallLayout) -> Int
     failed = columns.errors > 0
     n_tools = int(columns.tools.max(initial=0)) + 1
     step, tool = np.divmod(np.unique(layout.step[failed] * n_tools + columns.tools[failed]), n_tools)
-    order, firsts = _by_scope_and(tool, layout.step_starts[step])
+    order, firsts = _sort_by_scope(tool, layout.step_starts[step])
     steps = np.zeros(len(layout.calls), dtype=np.int64)
     np.maximum.at(steps, step[order], np.arange(len(order)) - firsts + 1)
     lift = layout.step_starts * (len(steps) + 1)  # what is before the scope is lifted below all that is in it
     largest = np.maximum.accumulate(steps + lift) - lift
-    return np.where(_so_far(layout.any_of_step(columns.errors < 0), layout) > 0, UNKNOWN, largest)
+    return np.where(_count_so_far(layout.flag_steps(columns.errors < 0), layout) > 0, UNKNOWN, largest)
 
 
 def _per_message(detector: PerMessage, columns: CallColumns, layout: CallLayout) -> Ints:
-    count = _OF_CALLS[type(detector.detector)](detector.detector, columns, layout.by_step())
+    count = _OF_CALLS[type(detector.detector)](detector.detector, columns, layout.step_layout())
     largest = np.zeros(len(layout.calls), dtype=np.int64)
     np.maximum.at(largest, layout.step, count)
-    return np.where(layout.any_of_step(count < 0), UNKNOWN, largest)
+    return np.where(layout.flag_steps(count < 0), UNKNOWN, largest)
 
 
 def _detections(detector: Detections, columns: CallColumns, layout: CallLayout) -> Ints:
     of_calls = _OF_CALLS.get(type(detector.detector))
     if of_calls is None:
-        count = _after_steps(detector.detector, columns, layout)
+        count = _counts_after_steps(detector.detector, columns, layout)
         fires, unknown = count >= detector.threshold, count < 0
     else:
         count = of_calls(detector.detector, columns, layout)
-        fires, unknown = (layout.any_of_step(flags) for flags in (count >= detector.threshold, count < 0))
-    return np.where(_so_far(unknown, layout) > 0, UNKNOWN, _so_far(fires, layout))
+        fires, unknown = (layout.flag_steps(flags) for flags in (count >= detector.threshold, count < 0))
+    return np.where(_count_so_far(unknown, layout) > 0, UNKNOWN, _count_so_far(fires, layout))
 
 
 _OF_CALLS: Final[Mapping[type, Count]] = {
@@ -279,7 +279,7 @@ _OF_STEPS: Final[Mapping[type, Count]] = {
     ActionStreak: _actions,
     Detections: _detections,
     FinishStreak: _finishes,
-    IdleStreak: _idle,
+    IdleStreak: _idle_streaks,
     PerMessage: _per_message,
     RoundStreak: _rounds,
     StepRepeats: _step_repeats,

@@ -37,10 +37,10 @@ from boolab.whatif.from_runs import ledger_of
 from boolab.whatif.grid import Grid
 from boolab.whatif.outcomes import agents_of
 from boolab.whatif.question import OwnLimits, Question, question_of
-from boolab.whatif.recordings import PARQUET_ROWS, Recorded, check_frames, checked, frames_in, ledgers_of
+from boolab.whatif.recordings import PARQUET_ROWS, Recorded, check_frames, check_ledger, frames_in, ledgers_of
 from boolab.whatif.step_files import Partition, has_labels, homes_in, partitions_of, take_ids
 from boolab.whatif.step_table import Ledger
-from boolab.whatif.tables import BATCH_ROWS, added, finished, pieces, rows_of, sums_of
+from boolab.whatif.tables import BATCH_ROWS, add_parts, finish_sums, pieces, rows_of, sums_of
 
 MAX_ROWS: Final = 5_000_000
 _POLICY: Final = "policy"
@@ -183,7 +183,7 @@ def counterfactual(
             "rules": rules, "grid": grid, "scope": scope, "own_limits": own_limits, "identity": identity,
             "exempt": exempt, "by": by, "aggregate": aggregate, "client": client, "progress": progress,
         }  # fmt: skip
-        return _under_each(every, lambda one: counterfactual(recorded, policy=one, **options))
+        return _stack_policies(every, lambda one: counterfactual(recorded, policy=one, **options))
     same = identity_under(policy, identity, exempt) if exempt else identity
     question = question_of(rules, grid, scope, policy, same, by, own_limits)
     if batches:
@@ -196,11 +196,11 @@ def counterfactual(
         return _batches(recorded, question)
     agents: set[str] = set()
     if client is None:
-        ledgers = _of_agents(ledgers_of(recorded, *_reading(question)), question, agents)
+        ledgers = _add_agents(ledgers_of(recorded, *_ledger_arguments(question)), question, agents)
         parts: Iterator[_Part] = (_part(ledger, question, aggregate=aggregate) for ledger in ledgers)
     else:
         parts = _parts_elsewhere(recorded, question, client, agents, aggregate=aggregate, progress=progress)
-    whole = _joined(parts, question, aggregate=aggregate)
+    whole = _join_parts(parts, question, aggregate=aggregate)
     question.check_agents(agents)
     if not aggregate:
         return attach_set(whole.table, recorded)
@@ -208,26 +208,26 @@ def counterfactual(
     if question.rules:  # groups that come late come last, so that these are in the rows' order: the grid, rule by rule
         places = pd.Categorical(frame["rule"], categories=[str(rule) for rule in question.rules]).codes
         frame = frame.iloc[np.argsort(places, kind="stable")].reset_index(drop=True)
-    return attach_set(finished(frame, question.keys, whole.success_by), recorded)
+    return attach_set(finish_sums(frame, question.keys, whole.success_by), recorded)
 
 
-def _reading(question: Question) -> tuple[Any, ...]:
+def _ledger_arguments(question: Question) -> tuple[Any, ...]:
     """The arguments of `ledgers_of`, after the first."""
     return question.detectors, question.scope, question.by, question.policy, question.own_limits
 
 
 def _batches(recorded: Recorded, question: Question) -> Iterator[pd.DataFrame]:
     size, agents = max(1, BATCH_ROWS // question.count), set[str]()
-    for ledger in _of_agents(ledgers_of(recorded, *_reading(question)), question, agents):
+    for ledger in _add_agents(ledgers_of(recorded, *_ledger_arguments(question)), question, agents):
         for part in pieces(ledger, ledger.kin(), size) if ledger.n_runs else ():
             yield rows_of(part, question)
     question.check_agents(agents)
 
 
-def _of_agents(ledgers: Iterator[Ledger], question: Question, agents: set[str]) -> Iterator[Ledger]:
+def _add_agents(ledgers: Iterator[Ledger], question: Question, agents: set[str]) -> Iterator[Ledger]:
     """The ledgers; their agents are added, if some limits are those of one agent."""
     for ledger in ledgers:
-        agents.update(agents_of(ledger) if question.by_agent else ())
+        agents.update(agents_of(ledger) if question.has_agent_limits else ())
         yield ledger
 
 
@@ -245,12 +245,12 @@ def _part(ledger: Ledger, question: Question, *, aggregate: bool) -> _Part:
     return _Part(rows_of(ledger, question), ledger.success_by)
 
 
-def _joined(parts: Iterator[_Part], question: Question, *, aggregate: bool) -> _Part:
+def _join_parts(parts: Iterator[_Part], question: Question, *, aggregate: bool) -> _Part:
     """Parts, one at least, as one; of sums never more than two are in memory."""
     table, success_by = next(parts)
     if aggregate:
         for part in parts:
-            table = added([table, part.table], question.keys)
+            table = add_parts([table, part.table], question.keys)
         return _Part(table, success_by)
     tables, rows = [table], len(table)
     for part in parts:
@@ -292,7 +292,7 @@ def _parts_elsewhere(
     is_empty = True
     size = sum(partition.size for partition in partitions)
     with open_pool(client) as pool, tqdm(total=size, unit="B", unit_scale=True, disable=not progress, delay=1) as bar:
-        results = map_in_order(pool, _of_partition, ((load, partition) for partition in partitions))
+        results = map_in_order(pool, _evaluate_partition, ((load, partition) for partition in partitions))
         for partition, (run_ids, part_agents, part) in zip(partitions, results, strict=True):
             take_ids(seen_ids, run_ids, partition.file)
             agents |= part_agents
@@ -304,7 +304,7 @@ def _parts_elsewhere(
         yield _part(ledger_of([], question.detectors, question.scope), question, aggregate=aggregate)
 
 
-def _of_partition(load: bytes, partition: Partition) -> tuple[list[Any], set[str], _Part | None]:
+def _evaluate_partition(load: bytes, partition: Partition) -> tuple[list[Any], set[str], _Part | None]:
     """In a worker: the ids and agents of the runs of a partition, and their part; None if no run begins there."""
     question, labelled, aggregate, homes = cloudpickle.loads(load)
     run_ids: list[Any] = []
@@ -314,11 +314,11 @@ def _of_partition(load: bytes, partition: Partition) -> tuple[list[Any], set[str
         for frame in frames_in(partition, homes, question.detectors, question.by):
             ledger = ledger_of_frame(frame, question.detectors, question.scope, labelled=labelled)
             run_ids.extend(ledger.runs["run_id"])
-            yield checked(ledger, question.by, question.own_limits)
+            yield check_ledger(ledger, question.by, question.own_limits)
 
-    parts = (_part(ledger, question, aggregate=aggregate) for ledger in _of_agents(ledgers(), question, agents))
+    parts = (_part(ledger, question, aggregate=aggregate) for ledger in _add_agents(ledgers(), question, agents))
     first = next(parts, None)
-    part = None if first is None else _joined(itertools.chain([first], parts), question, aggregate=aggregate)
+    part = None if first is None else _join_parts(itertools.chain([first], parts), question, aggregate=aggregate)
     return run_ids, agents, part
 
 
@@ -338,7 +338,7 @@ def _named_policies(policies: Sequence[str | Policy], group_by: str | Sequence[s
     return presets
 
 
-def _under_each(policies: Sequence[Policy], table: Callable[[Policy], pd.DataFrame]) -> pd.DataFrame:
+def _stack_policies(policies: Sequence[Policy], table: Callable[[Policy], pd.DataFrame]) -> pd.DataFrame:
     """The tables of policies below each other, with their names in the first column, or after the run."""
     frames = []
     for policy in policies:

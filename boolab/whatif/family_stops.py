@@ -57,14 +57,14 @@ def family_stops(
     work = _Work(ledger, kin, spans, frozenset(by_results), holds_for)
     work.open_callers()
     work.begin_children()
-    of_spans = work.of_spans()
-    return (of_spans if spans is stops else work.of_runs(stops)), of_spans
+    of_spans = work.span_stops()
+    return (of_spans if spans is stops else work.run_stops(stops)), of_spans
 
 
 _FIELDS: Final = tuple(field.name for field in fields(Stops) if field.name != "run")
 
 
-def _shaped(stops: Stops, *shape: int) -> Stops:
+def _reshape(stops: Stops, *shape: int) -> Stops:
     """A copy whose fields have this shape."""
     return replace(stops, **{name: getattr(stops, name).reshape(shape).copy() for name in _FIELDS})
 
@@ -93,7 +93,7 @@ class _Work:
         self._holds_for = holds_for
         first, owner = ledger.spans()
         self._settings = len(spans.run) // len(owner)
-        self._table = _shaped(spans, len(owner), self._settings)
+        self._table = _reshape(spans, len(owner), self._settings)
         self._before = first[:-1] - ledger.first[owner]
         """How many steps of its run come before each span."""
         self._lengths = np.diff(first)
@@ -101,8 +101,8 @@ class _Work:
         self._rows = np.stack((np.searchsorted(owner, rows), np.searchsorted(owner, rows, side="right")), axis=1)
         self._order = _children_first(ledger.n_runs, kin.calls)
         position = {run: number for number, run in enumerate(self._order)}
-        self._calls = _by_caller(call for call in kin.calls if position[call.child] < position[call.caller])
-        self._missing = _by_caller(kin.missing)
+        self._calls = _group_by_caller(call for call in kin.calls if position[call.child] < position[call.caller])
+        self._missing = _group_by_caller(kin.missing)
         self._diverges: dict[int, Flags] = {}
         """Of each run, under which settings its caller gets another answer."""
         self._stops_itself: dict[int, Flags] = {}
@@ -120,11 +120,11 @@ class _Work:
         """End what is known of a run at a call whose subagent gives another answer, or may give one."""
         for run in self._order:
             if run in self._calls or run in self._missing:
-                self._stops_itself[run] = self._stopped(run)
+                self._stops_itself[run] = self._stopped_flags(run)
                 self._open(run)
-            self._diverges[run] = self._stopped(run) | ~self._ledger.ended[run : run + 1]
+            self._diverges[run] = self._stopped_flags(run) | ~self._ledger.ended[run : run + 1]
 
-    def _stopped(self, run: int) -> Flags:
+    def _stopped_flags(self, run: int) -> Flags:
         """Under which settings a run is stopped, or is not known to its end."""
         return np.asarray(self._table.stopped[slice(*self._rows[run].tolist())].any(axis=0))
 
@@ -196,7 +196,7 @@ class _Work:
     def _may_stop_before(self, parent: int, child: int) -> Flags:
         """Under which settings a run may be stopped, or differ, before it calls a subagent at an unknown step."""
         if parent not in self._stops_itself:
-            return self._stopped(parent)
+            return self._stopped_flags(parent)
         stops = self._stops_itself[parent].copy()
         for call in self._calls.get(parent, ()):
             if call.child != child:
@@ -205,13 +205,13 @@ class _Work:
             stops |= self._holds_for(missing.agent)
         return stops
 
-    def of_spans(self) -> Stops:
+    def span_stops(self) -> Stops:
         """The stops of all spans."""
-        return _shaped(self._table, -1)
+        return _reshape(self._table, -1)
 
-    def of_runs(self, stops: Stops) -> Stops:
+    def run_stops(self, stops: Stops) -> Stops:
         """The first stop of each run in a family; those of others stay."""
-        new = _shaped(stops, self._ledger.n_runs, self._settings)
+        new = _reshape(stops, self._ledger.n_runs, self._settings)
         near = {*self._calls, *self._missing, *(run for run, parent in enumerate(self._kin.parent) if parent >= 0)}
         for run in near:
             not_stopped = np.ones(self._settings, dtype=bool)
@@ -222,13 +222,13 @@ class _Work:
                 values = {name: getattr(self._table, name)[row] for name in _FIELDS}
                 _put(new, run, first_stop, **(values | {"at": values["at"] + self._before[row]}))
                 not_stopped &= ~first_stop
-        return _shaped(new, -1)
+        return _reshape(new, -1)
 
 
 _Item = TypeVar("_Item", Call, Missing)
 
 
-def _by_caller(items: Iterable[_Item]) -> dict[int, list[_Item]]:
+def _group_by_caller(items: Iterable[_Item]) -> dict[int, list[_Item]]:
     by_caller: dict[int, list[_Item]] = {}
     for item in items:
         by_caller.setdefault(item.caller, []).append(item)
@@ -237,7 +237,7 @@ def _by_caller(items: Iterable[_Item]) -> dict[int, list[_Item]]:
 
 def _children_first(n_runs: int, calls: Sequence[Call]) -> list[int]:
     """All runs, each after those that it called; in a circle, in any order."""
-    children_of = {caller: [call.child for call in run_calls] for caller, run_calls in _by_caller(calls).items()}
+    children_of = {caller: [call.child for call in run_calls] for caller, run_calls in _group_by_caller(calls).items()}
     order: list[int] = []
     visited: set[int] = set()
     for root in range(n_runs):

@@ -23,7 +23,7 @@ import pandas as pd
 from boolab.limits.stop import StopRule
 from boolab.whatif.grid import GridAxis
 from boolab.whatif.policy_limits import AT_RESPONSE as ACTED
-from boolab.whatif.step_table import Flags, Ints, Ledger, bound_counter, spanned
+from boolab.whatif.step_table import Flags, Ints, Ledger, bound_counter, split_for_stops
 
 Keys = npt.NDArray[np.unsignedinteger[Any]]
 RANKS: Final = 16
@@ -84,7 +84,7 @@ class Fires:
     # decided
     after: Ints
 
-    def at(self, first: Ints, steps: Ints) -> Ints:
+    def count_fired(self, first: Ints, steps: Ints) -> Ints:
         """For each run, how many have fired at the boundary after so many of its steps."""
         has_steps = steps > 0
         out = np.full(len(steps), self.start, dtype=np.int64)
@@ -95,15 +95,15 @@ class Fires:
 def fires_of(ledger: Ledger, axis: GridAxis, positions: Places) -> Fires:
     """The fires of one axis in a ledger."""
     counts = ledger.counters[axis.counter]
-    start = int(axis.reached(np.zeros(1, dtype=np.int64))[0])
-    counts_reached = axis.reached(counts)
+    start = int(axis.count_reached(np.zeros(1, dtype=np.int64))[0])
+    counts_reached = axis.count_reached(counts)
     counts_reached[~ledger.boundary] = 0
     unknown = ledger.boundary & (counts < 0)
     any_unknown = axis.size > 0 and axis.rules[0].on_unknown == "error" and bool(unknown.any())
     after = counts_reached.copy() if any_unknown else counts_reached
     if any_unknown:
         bounds = ledger.counters.get(bound_counter(axis.counter))
-        after[unknown] = axis.size if bounds is None else axis.reached(bounds[unknown])
+        after[unknown] = axis.size if bounds is None else axis.count_reached(bounds[unknown])
     if start:
         after[positions.opens & (after < start)] = start
     # The running maximum of each run: what comes before is lifted below all that follows.
@@ -233,7 +233,7 @@ def extended_fires(ledger: Ledger, axis: GridAxis, rank: int, ranks: int) -> Key
     extension = axis.extension
     if extension is None:
         raise ValueError(f"the axis {axis.name} has no extension")
-    spans_ledger, (_, owner) = spanned(ledger), ledger.spans()
+    spans_ledger, (_, owner) = split_for_stops(ledger), ledger.spans()
     top = int(spans_ledger.counters[axis.counter].max(initial=0))
     chains = [extension.levels(rule.threshold, top) for rule in axis.rules]
     levels = sorted(set(chain.from_iterable(chains)))

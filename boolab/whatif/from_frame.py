@@ -35,7 +35,7 @@ from boolab.whatif.step_table import (
     assemble,
     bound_counter,
     check_scope,
-    finished_if,
+    finished_reasons,
     first_of_spans,
     last_steps,
     scopes_of,
@@ -108,24 +108,24 @@ def ledger_of_frame(
     scopes = scopes_of([None if source is pd.NA else source for source in sources], scope)
     span = spans_of(raw["turn"], first, scopes)
     raw["boundary"] = _boundaries(frame, raw["turn"], span, first, censored)
-    raw["counted"] = _counted(frame, raw["turn"], first)
+    raw["counted"] = _counted_column(frame, raw["turn"], first)
     raw["boundary"] &= raw["counted"]
     segments = first_of_spans(span, first)
     calls, by_run = raw["tool_calls"] * raw["counted"], "run" in scopes
     of_counted = slice(None) if raw["counted"].all() else np.repeat(raw["counted"] > 0, raw["tool_calls"])
     for detector in watched:
-        counts = raw[detector.name] = _detected(detector, frame, of_counted, calls, segments, by_run=by_run)
+        counts = raw[detector.name] = _detector_column(detector, frame, of_counted, calls, segments, by_run=by_run)
         if isinstance(detector, RepeatStreak) and "call_keys" in frame:
             keys = _equal_keys(frame, detector)
             raw[bound_counter(detector.name)] = (
                 counts if keys is None else repeats_of(keys[of_counted], calls, segments)
             )
-    raw["answered"] = _answered(frame, raw["final"], first, censored)
+    raw["answered"] = _answered_column(frame, raw["final"], first, censored)
     has_steps, last = last_steps(first)
     by_proxy = np.zeros(len(heads), dtype=bool)
     by_proxy[has_steps] = raw["answered"][last] > 0
     reasons = heads["stop_reason"].astype(object) if "stop_reason" in heads else pd.Series([None] * len(heads))
-    recorded = np.where(reasons.isna(), finished_if(~censored), reasons.to_numpy(dtype=object))
+    recorded = np.where(reasons.isna(), finished_reasons(~censored), reasons.to_numpy(dtype=object))
     ends = Ends(_column(heads, "success", UNKNOWN), by_proxy, ~censored, recorded, scopes)
     groups = heads.drop(columns=[*OF_STEPS, "scope"], errors="ignore")
     return assemble(groups, first, raw, ends, watched, labelled=labelled, started=_started(frame, heads, first))
@@ -153,7 +153,7 @@ def _started(frame: pd.DataFrame, heads: pd.DataFrame, first: Ints) -> dict[int,
     return starts
 
 
-def _answered(frame: pd.DataFrame, final: Ints, first: Ints, censored: Flags) -> Ints:
+def _answered_column(frame: pd.DataFrame, final: Ints, first: Ints, censored: Flags) -> Ints:
     """Whether a turn that ends with a step counts as a success; without the column, one that terminated does."""
     if "answered" in frame:
         return _column(frame, "answered", 0)
@@ -222,7 +222,7 @@ def _boundaries(frame: pd.DataFrame, turn: Ints, span: Ints, first: Ints, censor
     return boundary.astype(np.int64)
 
 
-def _counted(frame: pd.DataFrame, turn: Ints, first: Ints) -> Ints:
+def _counted_column(frame: pd.DataFrame, turn: Ints, first: Ints) -> Ints:
     """Whether limits count each step: without that column, all but those without a boundary inside of their turn."""
     if "counted" in frame:
         return _column(frame, "counted", 1)
@@ -230,7 +230,7 @@ def _counted(frame: pd.DataFrame, turn: Ints, first: Ints) -> Ints:
     return np.where(last_of_turn, 1, _column(frame, "boundary", 1))
 
 
-def _detected(
+def _detector_column(
     detector: Detector, frame: pd.DataFrame, of_counted: Flags | slice, calls: Ints, opens: Flags, *, by_run: bool
 ) -> Ints:
     """A detector's counter after each step, from the numbers that the frame has for each call."""
@@ -241,7 +241,7 @@ def _detected(
             return least_counts
         return np.where(repeats_of(equal[of_counted], calls, opens) == least_counts, least_counts, UNKNOWN)
     if isinstance(detector, ErrorStreak) and "call_errors" in frame:
-        return error_streaks_of(_flat(frame["call_errors"])[of_counted], calls, opens)
+        return error_streaks_of(_flatten(frame["call_errors"])[of_counted], calls, opens)
     kind = {RepeatStreak: "repeat_streak", ErrorStreak: "error_streak"}.get(type(detector))
     if kind is None:
         raise SettingError(f"{detector.name} cannot be computed from a frame, which holds no calls: pass runs")
@@ -263,7 +263,7 @@ def _equal_keys(frame: pd.DataFrame, detector: RepeatStreak) -> Ints | None:
 
 def _keys(frame: pd.DataFrame, detector: RepeatStreak) -> Ints:
     """The keys that a detector compares calls by: the frame's own, but for tools it exempts or compares by name."""
-    keys = _flat(frame["call_keys"])
+    keys = _flatten(frame["call_keys"])
     frame_identities = set(frame["identity"].dropna().unique()) if "identity" in frame else set()
     if not frame_identities - {detector.identities}:
         return keys
@@ -284,7 +284,7 @@ def _keys(frame: pd.DataFrame, detector: RepeatStreak) -> Ints:
     )
 
 
-def _flat(lists: pd.Series[Any]) -> Ints:
+def _flatten(lists: pd.Series[Any]) -> Ints:
     if lists.isna().any():
         row = int(lists.isna().argmax())
         raise SettingError(f"column {lists.name!r} has no value in row {row}: every step needs a list of numbers")

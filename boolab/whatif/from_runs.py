@@ -62,10 +62,10 @@ def ledger_of(
 ) -> Ledger:
     """The ledger of runs, with a counter for each detector. Labels are successes where any run has one, else a proxy.
 
-    Its `ended` marks the records that terminated: `Ledger.kept` keeps the limits of the recording in force. `columns`
-    are further counters, such as those of a policy. With `responses` each detector is counted at the response too,
-    before its calls are executed: see `response_counter`. `labelled` is whether labels are successes, where the runs
-    are a part of more.
+    Its `ended` marks the records that terminated: `Ledger.apply_own_limits` keeps the limits of the recording in force.
+    `columns` are further counters, such as those of a policy. With `responses` each detector is counted at the response
+    too, before its calls are executed: see `response_counter`. `labelled` is whether labels are successes, where the
+    runs are a part of more.
     """
     check_scope(scope)
     rows = as_runs(runs)
@@ -106,11 +106,11 @@ def _raw_columns(
     raw = {
         "turn": _ints([step.turn for step in steps]),
         "tool_calls": _ints([len(step.results) - step.results.count(None) for step in steps]),
-        "input_tokens": _known([usage.input_tokens for usage in usages]),
-        "output_tokens": _known([usage.output_tokens for usage in usages]),
-        "cost": _known([usage.cost for usage in usages]),
-        "start": _known([step.start_ms for step in steps]),
-        "duration": _known([step.duration_ms for step in steps]),
+        "input_tokens": _fill_unknown([usage.input_tokens for usage in usages]),
+        "output_tokens": _fill_unknown([usage.output_tokens for usage in usages]),
+        "cost": _fill_unknown([usage.cost for usage in usages]),
+        "start": _fill_unknown([step.start_ms for step in steps]),
+        "duration": _fill_unknown([step.duration_ms for step in steps]),
     }
     is_counted = np.array([step.counted for step in steps], dtype=bool)
     failed = np.array([bool(step.error) for step in steps], dtype=bool)
@@ -140,7 +140,7 @@ def _ints(values: list[int]) -> Ints:
     return np.array(values, dtype=np.int64)
 
 
-def _known(values: list[int | None]) -> Ints:
+def _fill_unknown(values: list[int | None]) -> Ints:
     """Whole numbers; `UNKNOWN` where there is none."""
     return np.array([UNKNOWN if value is None else value for value in values], dtype=np.int64)
 
@@ -241,17 +241,17 @@ def _known_counts(
         is_counted = raw["counted"] > 0
         columns = CallColumns(steps, opens, is_counted)
         for detector in columnar:
-            counts[detector.name] = _at_all_steps(counts_of(detector, columns), opens, is_counted)
+            counts[detector.name] = _spread_to_all_steps(counts_of(detector, columns), opens, is_counted)
     if folded:
         names = [detector.name for detector in folded]
         names += [response_counter(name) for name in names] if responses else []
-        folds = (_folded(run, scope, folded, responses=responses) for run, scope in zip(rows, scopes, strict=True))
+        folds = (_fold_steps(run, scope, folded, responses=responses) for run, scope in zip(rows, scopes, strict=True))
         columns_of_counts = np.array(list(chain.from_iterable(folds)), dtype=np.int64).reshape(-1, len(names)).T.copy()
         counts |= zip(names, columns_of_counts, strict=True)
     return counts
 
 
-def _at_all_steps(counts: Ints, opens: Flags, is_counted: Flags) -> Ints:
+def _spread_to_all_steps(counts: Ints, opens: Flags, is_counted: Flags) -> Ints:
     """The counts after counted steps as they stand after all steps: a step that does not count changes nothing."""
     if is_counted.all():
         return counts
@@ -261,7 +261,7 @@ def _at_all_steps(counts: Ints, opens: Flags, is_counted: Flags) -> Ints:
     return np.where(so_far > counted_before, np.append(counts, 0)[so_far - 1], 0)
 
 
-def _folded(run: Run, scope: str, detectors: Sequence[Detector], *, responses: bool) -> Iterator[list[int]]:
+def _fold_steps(run: Run, scope: str, detectors: Sequence[Detector], *, responses: bool) -> Iterator[list[int]]:
     """For each step of a run the counts of detectors after it and, if wanted, at its response."""
     names = [detector.name for detector in detectors]
     watch = Watch(detectors)

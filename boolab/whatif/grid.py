@@ -104,23 +104,23 @@ class GridAxis:
         return len(self.rules)
 
     @property
-    def at_response(self) -> GridAxis | None:
+    def response_axis(self) -> GridAxis | None:
         """The axis as it is evaluated at the response; None if it is not."""
         if not self.responses:
             return None
         return GridAxis(self.name, self.responses, self.values, agent=self.agent, but_for=self.but_for)
 
     @property
-    def text_only(self) -> bool:
+    def is_text_only(self) -> bool:
         """Whether the tightest value is a cap of 0: one answer without tools, which no recording with tools holds."""
         return self.name == "max_steps" and bool(self.rules) and self.rules[0].threshold == 0 and not self.plain_zero
 
     @property
-    def open_ended(self) -> bool:
+    def is_open_ended(self) -> bool:
         """Whether the model's request changes from its stops on, or from the boundary before."""
         return bool(self.ahead) or self.goes_on
 
-    def reached(self, counts: Ints) -> Ints:
+    def count_reached(self, counts: Ints) -> Ints:
         """How many of the thresholds each count has reached; 0 where it is unknown."""
         thresholds = np.array([rule.threshold - self.ahead for rule in self.rules], dtype=np.int64)
         top = int(thresholds[-1]) if self.size else 0
@@ -159,9 +159,9 @@ class Settings:
         return any(axis.responses for axis in self.axes)
 
     @property
-    def plain(self) -> bool:
+    def is_plain(self) -> bool:
         """Whether all limits are evaluated at boundaries, and nothing happens except stops, as aggregates require."""
-        wide = self.intervenes or self.checks_responses or bool(self.agents) or self.extended
+        wide = self.intervenes or self.checks_responses or bool(self.agents) or self.has_extension
         return bool(self.axes) and not wide and not any(axis.goes_on for axis in self.axes)
 
     @property
@@ -170,13 +170,13 @@ class Settings:
         return [*dict.fromkeys(axis.agent for axis in self.axes if axis.agent)]
 
     @property
-    def silent(self) -> bool:
+    def is_silent(self) -> bool:
         """Whether no stop changes a request before it, so that what is saved is certain."""
         changes = self.intervenes or self.announces
-        return not changes and not any(axis.open_ended or axis.text_only for axis in self.axes)
+        return not changes and not any(axis.is_open_ended or axis.is_text_only for axis in self.axes)
 
     @property
-    def extended(self) -> bool:
+    def has_extension(self) -> bool:
         """Whether a cap grows."""
         return any(axis.extension is not None for axis in self.axes)
 
@@ -186,7 +186,7 @@ class Settings:
         return any(axis.extension is not None and axis.extension.message for axis in self.axes)
 
     @property
-    def ordered(self) -> bool:
+    def is_ordered(self) -> bool:
         """Whether a larger value of an axis never stops a run earlier. A cap that grows on a condition may."""
         return all(axis.extension is None or axis.extension.unless is None for axis in self.axes)
 
@@ -241,8 +241,8 @@ def settings_of(grid: Grid, policy: str | Policy | None = None, identity: Identi
             for value in axis.values:
                 preset.check({"max_steps": value})
         policy_limits = own_limits(preset, axes_by_name, settings=False)
-        axes = _in_order(preset, axes_by_name, [_own_axis(preset, limit) for limit in policy_limits])
-    return _checked(Settings(tuple(axes), tuple(grid), preset))
+        axes = _order_axes(preset, axes_by_name, [_own_axis(preset, limit) for limit in policy_limits])
+    return _check_settings(Settings(tuple(axes), tuple(grid), preset))
 
 
 def _agents_by_axis(grid: Grid) -> dict[str, list[str]]:
@@ -264,10 +264,12 @@ def settings_of_policy(policy: str | Policy) -> Settings:
     preset = get_policy(policy)
     limits = list(own_limits(preset, (), settings=True))
     check_identified(preset, {limit.name for limit in limits})
-    return _checked(Settings(tuple(_in_order(preset, {}, [_own_axis(preset, limit) for limit in limits])), (), preset))
+    return _check_settings(
+        Settings(tuple(_order_axes(preset, {}, [_own_axis(preset, limit) for limit in limits])), (), preset)
+    )
 
 
-def _in_order(
+def _order_axes(
     policy: Policy, axes_by_name: Mapping[str, Sequence[GridAxis]], policy_axes: Sequence[GridAxis]
 ) -> list[GridAxis]:
     """Axes in a policy's order of precedence: those that it does not have come after its guards."""
@@ -281,7 +283,7 @@ def _in_order(
     return sorted(axes, key=lambda axis: axis.ahead)
 
 
-def _checked(settings: Settings) -> Settings:
+def _check_settings(settings: Settings) -> Settings:
     if settings.count > MAX_SETTINGS:
         largest_axis = max(settings.axes, key=lambda axis: len(axis.values))
         name = f"{largest_axis.name}@{largest_axis.agent}" if largest_axis.agent else largest_axis.name
@@ -337,7 +339,7 @@ def _axis(name: str, values: Iterable[Any], identity: Identities, policy: Policy
         thresholds_of(policy, name, value if LIMITS[name].fractions else rule.threshold)
         for rule, value in tight_to_loose
     ]
-    at_boundary, at_response = (_filled([pair[check_index] for pair in pairs]) for check_index in (0, 1))
+    at_boundary, at_response = (_fill_rules([pair[check_index] for pair in pairs]) for check_index in (0, 1))
     boundaries_ahead, goes_on = changes_ahead(policy, name), goes_on_after(policy, name)
     return GridAxis(
         name,
@@ -351,7 +353,7 @@ def _axis(name: str, values: Iterable[Any], identity: Identities, policy: Policy
     )
 
 
-def _filled(rules: Sequence[Threshold | None]) -> tuple[Threshold, ...]:
+def _fill_rules(rules: Sequence[Threshold | None]) -> tuple[Threshold, ...]:
     """The rules at one place, one for each value; none if there are none at all."""
     example = next((rule for rule in rules if rule is not None), None)
     if example is None:

@@ -57,7 +57,7 @@ from boolab.whatif.first_crossing import (
 )
 from boolab.whatif.grid import Settings
 from boolab.whatif.question import OUTCOMES
-from boolab.whatif.step_table import Flags, Ints, Ledger, spanned
+from boolab.whatif.step_table import Flags, Ints, Ledger, split_for_stops
 
 _UNCHANGED, _CENSORED, _TRUNCATED, _NOT_IDENTIFIED, _UNKNOWN = range(5)
 _NAMES: Final = np.array(OUTCOMES, dtype=object)
@@ -67,10 +67,10 @@ _CERTAINTY: Final = np.array(["exact", "estimate", "at most"], dtype=object)
 def grid_keys(ledger: Ledger, settings: Settings, positions: Places) -> tuple[Keys, list[Keys]]:
     """The key of each run's stop under each setting, R x values of each axis, and the tables whose minimum it is."""
     ranks = ranks_of(settings)
-    response_ledger = ledger.at_response() if settings.checks_responses else ledger
+    response_ledger = ledger.response_ledger() if settings.checks_responses else ledger
     tables = []
     for rank, axis in enumerate(settings.axes):
-        response_axis = axis.at_response
+        response_axis = axis.response_axis
         if axis.extension is not None:
             table = extended_fires(ledger, axis, rank, ranks)
         elif response_axis is None or axis.rules:
@@ -131,8 +131,8 @@ def grid_stops(ledger: Ledger, settings: Settings, positions: Places) -> Stops:
     text_only = np.zeros(len(keys), dtype=bool)
     for index, axis in enumerate(settings.axes):
         by_axis = by_rule & (axis_index == index)
-        text_only |= by_axis & (boundary == 0) & (axis.text_only and not axis.ahead)
-        request_changes |= by_axis & ~dropped & axis.open_ended
+        text_only |= by_axis & (boundary == 0) & (axis.is_text_only and not axis.ahead)
+        request_changes |= by_axis & ~dropped & axis.is_open_ended
         goes_on |= by_axis & ~dropped & axis.goes_on
     first_rank = boundary * ranks + np.where(dropped, AT_RESPONSE, 0)
     also_fired = _also_fired(settings, tables, table.shape, first_rank, np.where(by_rule, axis_index, _NO_AXIS))
@@ -239,7 +239,7 @@ def stops_of_spans(
     ledger: Ledger, positions: Places, stops_of: Callable[[Ledger, Places], Stops]
 ) -> tuple[Stops, Stops]:
     """Where settings stop each run first, and where they stop each of its spans, limited by itself."""
-    spans, stops = spanned(ledger), stops_of(ledger, positions)
+    spans, stops = split_for_stops(ledger), stops_of(ledger, positions)
     return stops, stops if spans is ledger else stops_of(spans, Places(spans))
 
 
@@ -258,16 +258,18 @@ def outcome_columns(ledger: Ledger, positions: Places, stops: Stops, of_spans: S
     certainly_lost = stopped & ~stops.undecided & ~stops.open & in_last_turn & (boundary < positions.last_call[run])
     open_end = (outcome == _CENSORED) | (success < 0)
     as_recorded = np.where(ledger.terminated, "finished", ledger.reason)[run]
-    boundaries = np.where(stopped, boundary, _completed(ledger, positions)[run])
+    boundaries = np.where(stopped, boundary, _completed_steps(ledger, positions)[run])
     data: dict[str, Any] = {
         "outcome": text(_NAMES[outcome]),
-        "stop_turn": _nullable(np.append(ledger.turn, 1)[last], outcome == _CENSORED),
-        "stop_step": _nullable(np.maximum(boundaries - _before_span(ledger)[last], 0), outcome == _CENSORED),
+        "stop_turn": _nullable_cells(np.append(ledger.turn, 1)[last], outcome == _CENSORED),
+        "stop_step": _nullable_cells(
+            np.maximum(boundaries - _steps_before_span(ledger)[last], 0), outcome == _CENSORED
+        ),
         "stop_reason": text(np.where(outcome == _UNCHANGED, as_recorded, stops.reason)),
         "also_fired": text(stops.also_fired),
         "success": pd.arrays.BooleanArray(success == 1, success < 0),
-        "kept_lower": _nullable(np.where(outcome == _UNCHANGED, success, 0), open_end),
-        "kept_upper": _nullable(np.where(certainly_lost, 0, success), open_end),
+        "kept_lower": _nullable_cells(np.where(outcome == _UNCHANGED, success, 0), open_end),
+        "kept_upper": _nullable_cells(np.where(certainly_lost, 0, success), open_end),
     }
     return data | _amounts(ledger, of_spans, censored=outcome == _CENSORED)
 
@@ -279,7 +281,7 @@ def _amounts(ledger: Ledger, stops: Stops, *, censored: Flags) -> dict[str, Any]
     begins = np.searchsorted(owner, np.arange(ledger.n_runs))
     span, stopped = stops.run, stops.stopped
 
-    def of_runs(values: Cells, add: np.ufunc = np.add) -> Cells:
+    def sum_spans(values: Cells, add: np.ufunc = np.add) -> Cells:
         """The rows of runs from the rows of their spans."""
         if len(owner) == ledger.n_runs:
             return values
@@ -290,20 +292,25 @@ def _amounts(ledger: Ledger, stops: Stops, *, censored: Flags) -> dict[str, Any]
     changed = stopped & (stops.ahead | stops.open)
     follows = np.append(owner[1:] == owner[:-1], False)[: len(owner)]
     estimated = stopped & stops.begun & follows[span] & (paid_steps < lengths)
-    run = of_runs(owner[span], np.maximum) if len(owner) else np.zeros(0, dtype=np.int64)
-    certain = np.where(of_runs(changed, np.logical_or) | censored, 2, np.where(of_runs(estimated, np.logical_or), 1, 0))
+    run = sum_spans(owner[span], np.maximum) if len(owner) else np.zeros(0, dtype=np.int64)
+    certain = np.where(
+        sum_spans(changed, np.logical_or) | censored, 2, np.where(sum_spans(estimated, np.logical_or), 1, 0)
+    )
     spent_columns: dict[str, Any] = {}
     saved: dict[str, Any] = {}
     for name in MEASURES:
         total, unknown = running_total(ledger, name)
         steps_done = np.where(stopped, stops.at, lengths) if name == "tool_calls" else paid_steps
         so_far = total[first[:-1][span] + steps_done]
-        amount_spent, amount_left = of_runs(so_far - total[first[:-1]][span]), of_runs(total[first[1:]][span] - so_far)
+        amount_spent, amount_left = (
+            sum_spans(so_far - total[first[:-1]][span]),
+            sum_spans(total[first[1:]][span] - so_far),
+        )
         column = "cost_usd" if name == "cost" else name
         for amounts, label, amount in ((spent_columns, column, amount_spent), (saved, f"saved_{column}", amount_left)):
             missing = unknown[run]
             amounts[label] = (
-                pd.arrays.FloatingArray(amount / MICRO, missing) if name == "cost" else _nullable(amount, missing)
+                pd.arrays.FloatingArray(amount / MICRO, missing) if name == "cost" else _nullable_cells(amount, missing)
             )
     return spent_columns | saved | {"saved_is": text(_CERTAINTY[certain])}
 
@@ -316,7 +323,7 @@ def running_total(ledger: Ledger, name: str) -> tuple[Ints, Flags]:
     return total, gaps[ledger.first[1:]] > gaps[ledger.first[:-1]]
 
 
-def _completed(ledger: Ledger, positions: Places) -> Ints:
+def _completed_steps(ledger: Ledger, positions: Places) -> Ints:
     """R: how many steps of each run are complete at its end: up to the last boundary, or one whose calls ended it."""
     last = np.zeros(ledger.n_runs, dtype=np.int64)
     complete_steps = np.flatnonzero(ledger.complete)
@@ -324,12 +331,12 @@ def _completed(ledger: Ledger, positions: Places) -> Ints:
     return last
 
 
-def _before_span(ledger: Ledger) -> Ints:
+def _steps_before_span(ledger: Ledger) -> Ints:
     """How many steps of its run come before each step's span; and 0 for a run without steps, last."""
     starts = np.flatnonzero(ledger.opens())
     base = np.repeat(ledger.first[:-1], np.diff(ledger.first))
     return np.append(np.repeat(starts, np.diff(np.append(starts, ledger.n_steps))) - base, 0)
 
 
-def _nullable(values: Ints, missing: Flags) -> Cells:
+def _nullable_cells(values: Ints, missing: Flags) -> Cells:
     return pd.arrays.IntegerArray(np.asarray(values, dtype=np.int64), np.asarray(missing, dtype=bool))

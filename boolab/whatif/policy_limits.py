@@ -119,7 +119,7 @@ def own_limits(policy: Policy, axes: Collection[str], *, settings: bool) -> Iter
             yield PolicyLimit("guards", replace(rule, counter=response_counter(rule.counter)), "response", alone=True)
 
 
-def watched_at_response(policy: Policy) -> bool:
+def has_response_guards(policy: Policy) -> bool:
     """Whether the policy has guards that are evaluated at the response."""
     return any(guard.check == "response" for guard in policy.detectors.guards)
 
@@ -151,10 +151,10 @@ def divergences(policy: Policy, run: Run, *, turns: bool = True) -> list[int]:
     recorded_messages: dict[int, list[str]] = {}
     for step_index, message in run.inputs:
         recorded_messages.setdefault(step_index, []).append(message.text)
-    return list(chain.from_iterable(_of_turn(policy, run, steps, recorded_messages) for steps in parts))
+    return list(chain.from_iterable(_turn_counts(policy, run, steps, recorded_messages) for steps in parts))
 
 
-def _of_turn(policy: Policy, run: Run, steps: Sequence[Step], recorded_messages: dict[int, list[str]]) -> list[int]:
+def _turn_counts(policy: Policy, run: Run, steps: Sequence[Step], recorded_messages: dict[int, list[str]]) -> list[int]:
     guards = [guard for guard in policy.detectors.guards if guard.check == "call" or guard.intervenes]
     at_call = [guard for guard in guards if guard.check == "call"]
     at_boundary = [guard for guard in guards if guard.check == "boundary"]

@@ -65,7 +65,7 @@ class Question:
         return None if self.settings is None else self.settings.policy
 
     @property
-    def by_agent(self) -> bool:
+    def has_agent_limits(self) -> bool:
         """Whether some limits are those of one agent alone."""
         return self.settings is not None and bool(self.settings.agents)
 

@@ -23,9 +23,9 @@ from boolab.store.stored_runs import StoredRuns, stored_runs
 from boolab.whatif.first_crossing import INTERVENED
 from boolab.whatif.from_frame import frame_columns, ledger_of_frame
 from boolab.whatif.from_runs import StepColumns, ledger_of
-from boolab.whatif.policy_limits import divergences, intervenes, watched_at_response
+from boolab.whatif.policy_limits import divergences, has_response_guards, intervenes
 from boolab.whatif.question import OwnLimits
-from boolab.whatif.step_files import Partition, frames_of, has_labels, homes_in, is_step_table, together
+from boolab.whatif.step_files import Partition, frames_of, has_labels, homes_in, is_step_table, merge_families
 from boolab.whatif.step_table import Ledger
 
 Recorded: TypeAlias = Runs | pd.DataFrame | str | Path
@@ -48,7 +48,7 @@ def ledgers_of(
 ) -> Iterator[Ledger]:
     """Recordings as ledgers: one, or, from a file or a store, one for each batch of whole runs."""
     ledgers = _ledgers(as_recorded(recorded), detectors, scope, group_by, policy)
-    return (checked(ledger, group_by, own_limits) for ledger in ledgers)
+    return (check_ledger(ledger, group_by, own_limits) for ledger in ledgers)
 
 
 def as_recorded(recorded: Recorded) -> Recorded:
@@ -69,11 +69,11 @@ def frames_in(
     """The frames in a file, a folder of them, or a partition: whole families, some at a time."""
     columns = frame_columns(detectors, group_by)
     if isinstance(data, Partition):
-        return together(data.frames(PARQUET_ROWS, columns), homes)
-    return together(frames_of(data, PARQUET_ROWS, columns), homes)
+        return merge_families(data.frames(PARQUET_ROWS, columns), homes)
+    return merge_families(frames_of(data, PARQUET_ROWS, columns), homes)
 
 
-def checked(ledger: Ledger, group_by: Sequence[str], own_limits: OwnLimits) -> Ledger:
+def check_ledger(ledger: Ledger, group_by: Sequence[str], own_limits: OwnLimits) -> Ledger:
     """A ledger with its own limits in force or not; `SettingError` if it lacks a column of `group_by`."""
     for name in group_by:
         if name not in ledger.runs:
@@ -81,12 +81,12 @@ def checked(ledger: Ledger, group_by: Sequence[str], own_limits: OwnLimits) -> L
                 msg = f"by={name!r}: there is no such column{near(name, [*ledger.runs.columns], 'columns')}"
                 raise SettingError(msg)
             ledger.runs[name] = text([])
-    return ledger.kept() if own_limits == "kept" else ledger
+    return ledger.apply_own_limits() if own_limits == "kept" else ledger
 
 
 def check_frames(policy: Policy | None) -> None:
     """Raise `SettingError` if frames do not hold enough for a policy."""
-    if policy is not None and (intervenes(policy) or watched_at_response(policy)):
+    if policy is not None and (intervenes(policy) or has_response_guards(policy)):
         msg = f"policy {policy.name}: its messages to the model need texts, which a frame does not hold: pass runs"
         raise SettingError(msg)
 
@@ -123,17 +123,17 @@ def _ledgers(
         runs = as_runs(recorded)
         if named_identities:
             check_tools(named_identities, tools_called(runs))
-        yield _of_runs(runs, detectors, scope, policy)
+        yield _ledger_of_runs(runs, detectors, scope, policy)
 
 
-def _of_runs(
+def _ledger_of_runs(
     runs: Runs, detectors: Sequence[Detector], scope: Scope, policy: Policy | None, *, labelled: bool | None = None
 ) -> Ledger:
     """The ledger of runs, with the counters that a policy needs."""
     columns: StepColumns = {}
     if policy is not None and intervenes(policy):
         columns = {INTERVENED: lambda run, its_scope: divergences(policy, run, turns=its_scope == "turn")}
-    responses = policy is not None and watched_at_response(policy)
+    responses = policy is not None and has_response_guards(policy)
     return ledger_of(runs, detectors, scope, columns=columns, responses=responses, labelled=labelled)
 
 
@@ -147,7 +147,7 @@ def _ledgers_of_store(
     ]
     types = {name: setting_dtype([run_settings.get(name) for run_settings in settings]) for name in swept}
     for batch in runs.families(STORED_RUNS) if len(runs) else [[]]:
-        ledger = _of_runs(batch, detectors, scope, policy, labelled=labelled)
+        ledger = _ledger_of_runs(batch, detectors, scope, policy, labelled=labelled)
         for name, kind in types.items():
             ledger.runs[name] = cells(ledger.runs[name] if name in ledger.runs else [None] * ledger.n_runs, kind)
         yield ledger

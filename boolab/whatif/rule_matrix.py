@@ -22,7 +22,7 @@ from boolab.whatif.first_crossing import RANKS, UNDECIDED, Keys, Places, fires_o
 from boolab.whatif.grid import GridAxis
 from boolab.whatif.outcomes import first_true
 from boolab.whatif.question import Question
-from boolab.whatif.step_table import Flags, Ints, Ledger, spanned
+from boolab.whatif.step_table import Flags, Ints, Ledger, split_for_stops
 from boolab.whatif.tables import rows_of
 
 Rule: TypeAlias = StopRule | None
@@ -49,7 +49,7 @@ class RuleMatrix:
 
 
 def rule_matrix(ledger: Ledger, rules: Sequence[Rule]) -> RuleMatrix:
-    """What rules make of the runs of a ledger whose own limits are in force (see `Ledger.kept`).
+    """What rules make of the runs of a ledger whose own limits are in force (see `Ledger.apply_own_limits`).
 
     The ledger has the counters of all detectors of the rules. Where subagents are recorded, a stop of one changes what
     its caller gets, so each rule is evaluated over whole families.
@@ -60,27 +60,27 @@ def rule_matrix(ledger: Ledger, rules: Sequence[Rule]) -> RuleMatrix:
             f"{MAX_CELLS:,} pairs, so {MAX_CELLS // ledger.n_runs:,} settings"
         )
     if ledger.kin() is not None:
-        return _of_families(ledger, rules)
+        return _family_matrix(ledger, rules)
     positions = Places(ledger)
     boundary, stopped, undecided = stops_of_rules(ledger, positions, rules)
     success = (ledger.success == 1)[:, None]
     last_turn, last_call = positions.last_turn[:, None], positions.last_call[:, None]
     in_last_turn = (boundary > last_turn) | (last_turn == 0)
     certainly_lost = stopped & ~undecided & in_last_turn & (boundary < last_call)
-    saved_steps, saved_cost = _saved(ledger, rules, boundary, stopped)
+    saved_steps, saved_cost = _saved_amounts(ledger, rules, boundary, stopped)
     return RuleMatrix(success & ~stopped, success & ~certainly_lost, undecided, saved_steps, saved_cost)
 
 
-def _saved(
+def _saved_amounts(
     ledger: Ledger, rules: Sequence[Rule], boundary: Ints, stopped: Flags
 ) -> tuple[npt.NDArray[np.int32], Floats]:
     """R x S: the steps after the stop, and their cost; where counters start again, of each span limited by itself."""
-    spans = spanned(ledger)
+    spans = split_for_stops(ledger)
     if spans is not ledger:
         boundary, stopped, _ = stops_of_rules(spans, Places(spans), rules)
     end = spans.first[1:, None]
     stop = np.where(stopped, spans.first[:-1, None] + boundary, end)
-    total = _running(np.maximum(ledger.used["cost"], 0))
+    total = _running_sum(np.maximum(ledger.used["cost"], 0))
     steps, cost = (end - stop).astype(np.int32), np.asarray((total[end] - total[stop]) / MICRO, dtype=np.float64)
     if spans is not ledger:  # the spans of a run are together, and every run has one at least
         begins = np.searchsorted(ledger.spans()[1], np.arange(ledger.n_runs))
@@ -92,12 +92,12 @@ def _saved(
 def run_costs(ledger: Ledger) -> Floats:
     """R: the cost of each run's steps in dollars; NaN where it is not known for all of them."""
     costs = ledger.used["cost"]
-    total, gaps = _running(np.maximum(costs, 0)), _running(costs < 0)
+    total, gaps = _running_sum(np.maximum(costs, 0)), _running_sum(costs < 0)
     first, last = ledger.first[:-1], ledger.first[1:]
     return np.where(gaps[last] > gaps[first], np.nan, (total[last] - total[first]) / MICRO)
 
 
-def _running(values: Ints | Flags) -> Ints:
+def _running_sum(values: Ints | Flags) -> Ints:
     """The sum of all values before each place, one more than there are values."""
     return np.concatenate(([0], np.cumsum(values, dtype=np.int64)))
 
@@ -147,7 +147,7 @@ def _first_crossings(
     return first_keys
 
 
-def _of_families(ledger: Ledger, rules: Sequence[Rule]) -> RuleMatrix:
+def _family_matrix(ledger: Ledger, rules: Sequence[Rule]) -> RuleMatrix:
     """The same from the rows of `counterfactual`, rule by rule."""
     shape = (ledger.n_runs, len(rules))
     kept_lower, may, unknown = (np.zeros(shape, dtype=bool) for _ in range(3))

@@ -163,7 +163,7 @@ def homes_in(path: str | Path) -> dict[str, tuple[str, int]]:
     return homes_of(dict.fromkeys(links), run_ids)
 
 
-def together(frames: Iterable[pd.DataFrame], homes: Mapping[str, tuple[str, int]]) -> Iterator[pd.DataFrame]:
+def merge_families(frames: Iterable[pd.DataFrame], homes: Mapping[str, tuple[str, int]]) -> Iterator[pd.DataFrame]:
     """Frames of whole runs as frames of whole families: a family waits until all its runs have arrived."""
     waiting: dict[str, list[pd.DataFrame]] = {}
     for frame in frames:
@@ -257,12 +257,12 @@ def _runs_begun(file: Path, groups: range, rows: int, columns: Sequence[str]) ->
             raise RunFormatError(_NO_RUNS, path=file)
         last = None
         frames = _parquet_batches(parquet_file, file, rows, columns, groups)
-        for frame in _after(frames, _last_run(parquet_file, groups.start)):
+        for frame in _rows_after(frames, _last_run(parquet_file, groups.start)):
             last = frame["run_id"].iloc[-1]
             yield frame
         if last is not None:
             following = range(groups.stop, parquet_file.num_row_groups)
-            yield from _until(_parquet_batches(parquet_file, file, _END_ROWS, columns, following), last)
+            yield from _rows_until(_parquet_batches(parquet_file, file, _END_ROWS, columns, following), last)
 
 
 @contextmanager
@@ -301,7 +301,7 @@ def _last_run(parquet_file: parquet.ParquetFile, stop: int) -> object:
     return None
 
 
-def _after(frames: Iterable[pd.DataFrame], run_id: object) -> Iterator[pd.DataFrame]:
+def _rows_after(frames: Iterable[pd.DataFrame], run_id: object) -> Iterator[pd.DataFrame]:
     """The rows after those of a run that an earlier partition has."""
     has_begun = False
     for frame in frames:
@@ -311,7 +311,7 @@ def _after(frames: Iterable[pd.DataFrame], run_id: object) -> Iterator[pd.DataFr
             yield frame.iloc[rows_of_run:].reset_index(drop=True)
 
 
-def _until(frames: Iterable[pd.DataFrame], run_id: object) -> Iterator[pd.DataFrame]:
+def _rows_until(frames: Iterable[pd.DataFrame], run_id: object) -> Iterator[pd.DataFrame]:
     """The rest of a run."""
     for frame in frames:
         rows_of_run = _first_other(frame, run_id)

@@ -50,7 +50,7 @@ class Ledger:
     counted: Flags  # N: whether limits count the step: see `Step.counted`
     final: Flags  # N: whether the step requests no tools, so that its turn ends with it if nothing follows
     answered: Flags  # N: whether a turn that ends with this step counts as a success where there is no label
-    ended: Flags  # R: whether nothing follows the record: it terminated, or its own limits stay in force (see `kept`)
+    ended: Flags  # R: whether nothing follows: it terminated, or its own limits stay in force (see `apply_own_limits`)
     terminated: Flags  # R: whether it ended by itself, so that no looser limit would have changed it
     success: Ints  # R: 1, 0, or -1 where it is not known
     reason: npt.NDArray[np.object_]  # R: the recorded stop reason; None where it is not known
@@ -75,7 +75,7 @@ class Ledger:
         family = kin_of(ids, above, self.starts)
         return family if family.calls or family.missing else None
 
-    def kept(self) -> Ledger:
+    def apply_own_limits(self) -> Ledger:
         """The same recordings with their own limits in force, to which a setting is added.
 
         A setting that fires no earlier than the recorded stop changes nothing. So no rule is evaluated after the last
@@ -123,7 +123,7 @@ class Ledger:
             peak = of_units[self.unit]
         return peak
 
-    def at_response(self) -> Ledger:
+    def response_ledger(self) -> Ledger:
         """The same recordings at each response, before its calls are executed.
 
         Counters are as if the response were counted and all its calls executed; `boundary` is whether a response
@@ -162,7 +162,7 @@ class Ledger:
         return int(self.first[-1])
 
     @property
-    def mixed(self) -> bool:
+    def has_mixed_scopes(self) -> bool:
         """Whether the counters of some runs start anew in each turn, and those of others do not."""
         return len(set(self.runs["scope"])) > 1
 
@@ -191,7 +191,7 @@ class Ledger:
         )
 
     @classmethod
-    def joined(cls, parts: Sequence[Ledger]) -> Ledger:
+    def concat(cls, parts: Sequence[Ledger]) -> Ledger:
         """Several ledgers as one. There are labels if one of them has any."""
         if len(parts) == 1:
             return parts[0]
@@ -219,11 +219,11 @@ class Ledger:
             starts=starts,
         )
 
-    def by_span(self) -> Ledger:
+    def split_spans(self) -> Ledger:
         """Each span as a run of its own: each turn where counters start again in each, else the run.
 
-        Its success is the proxy, because a label judges the whole run. A run without steps has no spans. Call `kept`
-        afterwards, not before, so that each turn keeps its own end as well.
+        Its success is the proxy, because a label judges the whole run. A run without steps has no spans. Call
+        `apply_own_limits` afterwards, not before, so that each turn keeps its own end as well.
         """
         first, run = self.spans()
         has_steps = np.diff(first) > 0
@@ -239,7 +239,7 @@ class Ledger:
             ended=np.where(last_of_run, self.ended[run], self.final[last]),
             terminated=np.where(last_of_run, self.terminated[run], self.final[last]),
             success=self.answered[last].astype(np.int64),
-            reason=np.where(last_of_run, self.reason[run], finished_if(self.final[last])),
+            reason=np.where(last_of_run, self.reason[run], finished_reasons(self.final[last])),
             success_by=TURN_PROXY if has_several or bool((self.runs["scope"] == "turn").any()) else PROXY,
             starts={},
         )
@@ -265,7 +265,7 @@ def bound_counter(counter: str) -> str:
     return f"{counter} at most"
 
 
-def spanned(ledger: Ledger) -> Ledger:
+def split_for_stops(ledger: Ledger) -> Ledger:
     """The ledger with each span as a run, to find where settings stop each of them."""
     first, owner = ledger.spans()
     if len(owner) == ledger.n_runs:
@@ -273,7 +273,7 @@ def spanned(ledger: Ledger) -> Ledger:
     return replace(ledger, first=first, runs=ledger.runs.iloc[owner].reset_index(drop=True))
 
 
-def finished_if(flags: Flags) -> npt.NDArray[np.object_]:
+def finished_reasons(flags: Flags) -> npt.NDArray[np.object_]:
     """The stop reason "finished" where a flag is set, else None."""
     return np.array([None, "finished"], dtype=object)[flags.astype(np.int64)]
 

@@ -79,10 +79,10 @@ def rows_of(ledger: Ledger, question: Question, *, grid: bool = True) -> pd.Data
             stops, spans = family_stops(ledger, kin, stops, spans, by_results, holds_for)
         data = {name: ledger.runs[name].array.take(stops.run) for name in ("run_id", *question.by)}
         data |= {axis.key: values(axis) for axis in question.axes}
-        data |= {"rule": repeated(rule, len(stops.run))} if question.rules else {}
+        data |= {"rule": repeat_text(rule, len(stops.run))} if question.rules else {}
         data |= outcome_columns(ledger, positions, stops, spans)
         data["scope"] = ledger.runs["scope"].array.take(stops.run)
-        frames.append(pd.DataFrame(data | {"success_by": repeated(ledger.success_by, len(stops.run))}))
+        frames.append(pd.DataFrame(data | {"success_by": repeat_text(ledger.success_by, len(stops.run))}))
 
     if settings is not None and grid:
         places_by_axis = {
@@ -92,7 +92,7 @@ def rows_of(ledger: Ledger, question: Question, *, grid: bool = True) -> pd.Data
             None,
             lambda part, part_positions: grid_stops(part, settings, part_positions),
             settings.first_rules(),
-            lambda agent: _limited(settings, agent),
+            lambda agent: _limited_flags(settings, agent),
             lambda axis: _values(axis, np.tile(places_by_axis[axis.key], ledger.n_runs)),
         )
     for rule in question.rules:
@@ -101,12 +101,12 @@ def rows_of(ledger: Ledger, question: Question, *, grid: bool = True) -> pd.Data
             lambda part, _, rule=rule: rule_stops(part, rule),  # type: ignore[misc] # the rule of this turn
             list(rule.leaves()),
             lambda _: np.ones(1, dtype=bool),
-            lambda axis: _off(axis, ledger.n_runs),
+            lambda axis: _off_cells(axis, ledger.n_runs),
         )
     return pd.concat(frames, ignore_index=True) if len(frames) > 1 else frames[0]
 
 
-def _limited(settings: Settings, agent: str) -> Flags:
+def _limited_flags(settings: Settings, agent: str) -> Flags:
     """For each setting, whether any of its limits applies to an agent."""
     limited = np.full(settings.count, settings.intervenes)
     for axis, value_places in zip(settings.axes, settings.places, strict=True):
@@ -120,11 +120,11 @@ def _values(axis: GridAxis, indices: Ints) -> Cells:
     return cells(axis.values, axis_dtype(axis.name)).take(indices)
 
 
-def _off(axis: GridAxis, n: int) -> Cells:
+def _off_cells(axis: GridAxis, n: int) -> Cells:
     return cells([None] * n, axis_dtype(axis.name))
 
 
-def repeated(value: str | None, n: int) -> Cells:
+def repeat_text(value: str | None, n: int) -> Cells:
     """The same text n times."""
     return text([value]).take(np.zeros(n, dtype=np.int64))
 
@@ -132,16 +132,16 @@ def repeated(value: str | None, n: int) -> Cells:
 def sums_of(ledger: Ledger, question: Question) -> pd.DataFrame:
     """Sums over the runs of a ledger, a row for each setting and group."""
     settings, kin = question.settings, ledger.kin()
-    by_steps = settings is not None and kin is None and settings.plain and settings.silent
+    by_steps = settings is not None and kin is None and settings.is_plain and settings.is_silent
     parts = [_sums_over_steps(ledger, question, settings)] if by_steps and settings is not None else []
     if question.rules or not by_steps:
         count = len(question.rules) + (0 if by_steps or settings is None else settings.count)
         batches = pieces(ledger, kin, max(1, BATCH_ROWS // count))
         parts += [_sums(rows_of(part, question, grid=not by_steps), question.keys) for part in batches]
-    return added(parts, question.keys)
+    return add_parts(parts, question.keys)
 
 
-def summed(table: pd.DataFrame) -> pd.DataFrame:
+def sum_rows(table: pd.DataFrame) -> pd.DataFrame:
     """The sums of a table with a row for each run and setting, as `counterfactual(..., aggregate=True)` has them."""
     missing = [name for name in _OF_ROWS if name not in table]
     if missing:
@@ -150,10 +150,10 @@ def summed(table: pd.DataFrame) -> pd.DataFrame:
     names = [str(name) for name in table.columns]
     keys = [*(name for name in names[: names.index("outcome")] if name != "run_id"), "scope"]
     success_kinds = table["success_by"].dropna().unique().tolist()
-    return finished(_sums(table, keys), keys, success_kinds[0] if len(success_kinds) == 1 else "mixed")
+    return finish_sums(_sums(table, keys), keys, success_kinds[0] if len(success_kinds) == 1 else "mixed")
 
 
-def finished(frame: pd.DataFrame, keys: Sequence[str], success_by: str) -> pd.DataFrame:
+def finish_sums(frame: pd.DataFrame, keys: Sequence[str], success_by: str) -> pd.DataFrame:
     """Sums as the columns of an aggregate: NA for what is not reported or has no bound, money in dollars."""
     sums = {name: frame[name].to_numpy(np.int64) for name in frame.columns if name not in keys}
     never = np.zeros(len(frame), dtype=bool)
@@ -177,11 +177,11 @@ def finished(frame: pd.DataFrame, keys: Sequence[str], success_by: str) -> pd.Da
     data: dict[str, Any] = {key: frame[key].array for key in keys if key != "scope"}
     data |= {name: pd.arrays.IntegerArray(sums[name], never) for name in (*counts, *kept_columns) if name in sums}
     data |= {name: measures[name] for name in sorted(measures, key=lambda name: name.startswith("saved_"))}
-    end = {"scope": frame["scope"].astype(TEXT).array, "success_by": repeated(success_by, len(frame))}
+    end = {"scope": frame["scope"].astype(TEXT).array, "success_by": repeat_text(success_by, len(frame))}
     return pd.DataFrame(data | bounds | end)
 
 
-def added(parts: Sequence[pd.DataFrame], keys: Sequence[str]) -> pd.DataFrame:
+def add_parts(parts: Sequence[pd.DataFrame], keys: Sequence[str]) -> pd.DataFrame:
     """Sums over different runs, added up."""
     if len(parts) == 1:
         return parts[0]
@@ -213,7 +213,7 @@ def _sums_over_steps(ledger: Ledger, question: Question, settings: Settings) -> 
     data: dict[str, Any] = {name: groups[name].array.take(group) for name in (*question.by, "scope")}
     data |= {axis.key: _values(axis, indices) for axis, indices in zip(axes, axis_indices, strict=True)}
     if question.rules:
-        data["rule"] = repeated(None, len(group))
+        data["rule"] = repeat_text(None, len(group))
     for name, values in (sums | {f"saved_{name}_lower": sums[f"saved_{name}"] for name in SPENT_MEASURES}).items():
         data[name] = pd.array(values[present].transpose(0, *axis_positions, *policy_axes).reshape(-1), dtype=INT)
     return pd.DataFrame(data)
@@ -221,7 +221,7 @@ def _sums_over_steps(ledger: Ledger, question: Question, settings: Settings) -> 
 
 def _groups(ledger: Ledger, group_by: Sequence[str], scope: Scope) -> tuple[Ints | None, pd.DataFrame]:
     """The group of each run, and one row for each group. No group has runs of two scopes."""
-    if not group_by and not ledger.mixed:
+    if not group_by and not ledger.has_mixed_scopes:
         scopes = ledger.runs["scope"].head(1).tolist() or ["run" if scope == "run" else "turn"]
         return None, pd.DataFrame({"scope": text(scopes)})
     keys = [*group_by, "scope"]

@@ -130,7 +130,7 @@ def test_a_family_is_one_cluster_the_roots_task() -> None:
 def test_agent_runs_in_a_family_share_the_success_of_the_family() -> None:
     first, second = (lead_with_scouts() for _ in range(2))
     labelled = bl.label(bl.with_subagents([first, second]), {first.run_id: True, second.run_id: False})
-    ledger = ledger_of(labelled, scope="run").kept()
+    ledger = ledger_of(labelled, scope="run").apply_own_limits()
     kin = ledger.kin()
     assert kin is not None
     units = family_units(ledger, kin, ["agent"], by_turn=False)
@@ -144,7 +144,7 @@ def test_a_units_peak_is_that_of_its_longest_run() -> None:
     script = bl.ScriptedModel([ask("short"), ask("long"), "Done."])
     scout = bl.Agent("scout", tools=(look,), model=bl.ScriptedModel(_as_long_as_asked))
     run = bl.run_sync(bl.Agent("lead", tools=(bl.task_tool(scout),)), "Find it", model=script)
-    ledger = ledger_of(bl.with_subagents(run)).kept()
+    ledger = ledger_of(bl.with_subagents(run)).apply_own_limits()
     kin = ledger.kin()
     assert kin is not None
     units = family_units(ledger, kin, ["agent"], by_turn=True)
@@ -156,7 +156,7 @@ def test_subagent_in_a_session_belongs_to_the_turn_that_calls_it() -> None:
     run = lead_with_scouts()
     turns = [replace_turn(step, 1 if step.index <= 2 else 2) for step in run.steps]
     members = bl.with_subagents(replace(run, steps=tuple(turns)))
-    ledger = ledger_of(members, scope="turn").kept()
+    ledger = ledger_of(members, scope="turn").apply_own_limits()
     kin = ledger.kin()
     assert kin is not None
     units = family_units(ledger, kin, ["agent"], by_turn=True)

@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 
 from boolab.frames.recording import NO_KEY
-from boolab.whatif.call_columns import error_streaks_of, failures_in_a_row, numbered, paired, repeats_of, run_lengths
+from boolab.whatif.call_columns import (
+    error_streaks_of,
+    failures_in_a_row,
+    number_pairs,
+    number_values,
+    repeats_of,
+    run_lengths,
+)
 
 
 @pytest.mark.parametrize(
@@ -33,13 +40,13 @@ def test_an_error_streak_after_each_step() -> None:
 
 
 def test_values_are_numbered_by_first_appearance() -> None:
-    codes, values = numbered(["b", "a", "b"])
+    codes, values = number_values(["b", "a", "b"])
     assert codes.tolist() == [0, 1, 0]
     assert values == ["b", "a"]
 
 
 def test_pairs_are_numbered_by_first_appearance() -> None:
-    codes, first = paired(np.array([1, 1, 1]), np.array([0, 2, 0]))
+    codes, first = number_pairs(np.array([1, 1, 1]), np.array([0, 2, 0]))
     assert codes.tolist() == [0, 1, 0]
     assert first.tolist() == [0, 1]
 

@@ -86,8 +86,8 @@ def test_so_does_a_dask_cluster(how: str, data: Path, dask_client: Any, monkeypa
 def test_the_part_of_a_worker_that_is_killed_counts_once(
     data: Path, dask_client: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    dying = functools.partial(pieces.die_once_before, tmp_path / "trace", evaluate._of_partition)
-    monkeypatch.setattr("boolab.whatif.evaluate._of_partition", dying)
+    dying = functools.partial(pieces.die_once_before, tmp_path / "trace", evaluate._evaluate_partition)
+    monkeypatch.setattr("boolab.whatif.evaluate._evaluate_partition", dying)
     monkeypatch.setattr("boolab.whatif.evaluate.PARQUET_ROWS", 100)
     expected = bl.counterfactual(data, grid=GRID, aggregate=True)
     pd.testing.assert_frame_equal(bl.counterfactual(data, grid=GRID, aggregate=True, client=dask_client), expected)

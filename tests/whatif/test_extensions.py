@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 import boolab as bl
-from boolab.whatif.tables import summed
+from boolab.whatif.tables import sum_rows
 from tests.support.cases import cases
 from tests.support.helpers import QUIET, call, distinct, play, steps
 from tests.whatif.test_evaluate import row_of
@@ -89,7 +89,7 @@ def test_the_sums_of_a_cap_that_grows_are_those_of_its_table(patterns: list[str]
     policy = bl.dynamic_turns(2, 2, unless=bl.doom_loop(2), reminder=False)
     table = bl.counterfactual(runs, policy=policy, grid={"max_steps": [1, 2, 4, None]})
     sums = bl.counterfactual(runs, policy=policy, grid={"max_steps": [1, 2, 4, None]}, aggregate=True)
-    pd.testing.assert_frame_equal(summed(table), sums)
+    pd.testing.assert_frame_equal(sum_rows(table), sums)
 
 
 def test_silent_unconditional_extension_equals_the_larger_cap() -> None:

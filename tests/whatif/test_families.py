@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import boolab as bl
 from boolab.whatif.from_runs import ledger_of
-from boolab.whatif.tables import pieces, summed
+from boolab.whatif.tables import pieces, sum_rows
 
 FREE = bl.Policy(name="free", order=("max_steps", "doom_loop", "tool_budget"))
 AGENTS = ("lead", "scout", "clerk")
@@ -162,7 +162,7 @@ def test_family_sums_equal_their_rows_in_any_batches(scripts: list[Script], data
     grid = {"max_steps": [1, 2, 3, None], "tool_budget": [2, None]}
     rows = ask(runs, grid=grid)
     sums = ask(runs, grid=grid, aggregate=True)
-    pd.testing.assert_frame_equal(summed(rows)[sums.columns], sums)
+    pd.testing.assert_frame_equal(sum_rows(rows)[sums.columns], sums)
     batches = pd.concat(list(bl.counterfactual(runs, grid=grid, batches=True)), ignore_index=True)
     keys = ["run_id", "max_steps", "tool_budget"]
     pd.testing.assert_frame_equal(

@@ -46,7 +46,7 @@ def any_rules(draw: st.DrawFn) -> list[bl.StopRule]:
 
 def assert_as_rows(runs: list[Run], rules: list[bl.StopRule], scope: Any) -> None:
     detectors = [detector for rule in rules for detector in rule.detectors()]
-    ledger = ledger_of(runs, detectors, scope).kept()
+    ledger = ledger_of(runs, detectors, scope).apply_own_limits()
     found = rule_matrix(ledger, [*rules, None])
     table = counterfactual(runs, rules=rules, scope=scope)
     for place, rule in enumerate(rules):
@@ -101,4 +101,4 @@ def test_too_many_runs_and_rules_are_refused_with_what_fits(
     runs = [bl.run_sync(None, "x", model=bl.ScriptedModel(["y"])) for _ in range(2)]
     monkeypatch.setattr(module, "MAX_CELLS", 10)
     with pytest.raises(SettingError, match="2 runs under 6 settings are too many at once: .* so 5 settings"):
-        rule_matrix(ledger_of(runs).kept(), [bl.max_steps(n) for n in range(1, 7)])
+        rule_matrix(ledger_of(runs).apply_own_limits(), [bl.max_steps(n) for n in range(1, 7)])

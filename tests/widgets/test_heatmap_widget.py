@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 import boolab as bl
 from boolab.plots import plot_heatmap
-from boolab.whatif.tables import summed
+from boolab.whatif.tables import sum_rows
 from boolab.widgets.heatmap.layers import ink_on, luminance_of, on_frontier
 from tests.support.cases import cases
 from tests.support.helpers import TOOLS, steps
@@ -63,7 +63,7 @@ def listed(heatmap: bl.Heatmap, x: str, y: str) -> list[tuple[str, int, str]]:
 
 def test_the_sums_of_a_table_are_the_tally() -> None:
     keys = ["max_steps", "tool_budget"]
-    mine, its = (frame.sort_values(keys).reset_index(drop=True) for frame in (summed(ROWS)[list(TALLY)], TALLY))
+    mine, its = (frame.sort_values(keys).reset_index(drop=True) for frame in (sum_rows(ROWS)[list(TALLY)], TALLY))
     pd.testing.assert_frame_equal(mine, its, check_dtype=False)
 
 

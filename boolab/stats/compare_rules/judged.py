@@ -95,7 +95,7 @@ def judge_recordings(
 def ledger_for(recorded: Recorded, rules: Sequence[Rule], *, keys: Sequence[str] = (), scope: Scope = "auto") -> Ledger:
     """Recordings with the counters that rules need; their own limits stay in force."""
     check_scope(scope)
-    return Ledger.joined([*ledgers_of(recorded, detectors_of(rules), scope, keys, own_limits="kept")])
+    return Ledger.concat([*ledgers_of(recorded, detectors_of(rules), scope, keys, own_limits="kept")])
 
 
 def judge_ledger(ledger: Ledger, rules: Sequence[Rule], keys: Sequence[str] = ()) -> Judged:

@@ -118,7 +118,7 @@ def feature_table(
     runs: Sequence[Run], names: Sequence[str], detectors: Sequence[Detector], scope: Scope, cluster: str
 ) -> FeatureTable:
     """The table of labelled runs."""
-    ledger = ledger_of(runs, scope=scope).kept()
+    ledger = ledger_of(runs, scope=scope).apply_own_limits()
     reader = FeatureReader(names, detectors)
     by_turn = (ledger.runs["scope"] == "turn").tolist()
     with pause_collection():

@@ -273,7 +273,7 @@ class Candidates:
         least_value = LIMITS[name].min_useful
         tightest = question.axis(name, [least_value])
         rules_and_units = [(rule, units) for rule in tightest.rules] + [
-            (rule, units.at_response()) for rule in tightest.responses
+            (rule, units.response_ledger()) for rule in tightest.responses
         ]
         # The distance from the tightest value to the largest known peak; the last value never fires.
         peaks = [(recordings.peak(rule.counter), rule.threshold) for rule, recordings in rules_and_units]
@@ -424,12 +424,12 @@ def check_policy(policy: Policy, grid: Grid) -> None:
         msg = f"policy {policy.name}: it has no limit such as {missing_limit}; its limits: {policy_limits}"
         raise SettingError(msg)
     settings = settings_of({name: [*values, None] for name, values in grid.items()}, policy)
-    if not settings.ordered:
+    if not settings.is_ordered:
         raise SettingError(
             f"policy {policy.name}: its cap grows unless {policy.continues.unless}, so a larger cap may stop a run "
             "earlier, and no value can be tested before the next: compare its values with counterfactual(grid=...)"
         )
-    if not settings.silent:
+    if not settings.is_silent:
         raise SettingError(
             f"policy {policy.name}: it sends the model messages or changes its request before it stops, so a recording "
             "does not show what its limits would keep: expected a policy that the model does not notice, or none"

@@ -342,7 +342,7 @@ def recommend(
     repeats: tuple[str, ...] = ()
     if isinstance(recorded, list):
         recorded, repeats = distinct_runs(recorded)
-    runs = Ledger.joined(list(ledgers_of(recorded, detectors, scope, keys, harness)))
+    runs = Ledger.concat(list(ledgers_of(recorded, detectors, scope, keys, harness)))
     kin = runs.kin()
     if harness is not None and kin is not None and kin.calls:
         msg = f"policy {harness.name}: its limits in families of subagents are not supported: leave policy out"

@@ -38,8 +38,8 @@ def units_of_ledger(runs: Ledger, success_by: Literal["label", "ended"] | None, 
     by_proxy = success_by == "ended" or runs.success_by == PROXY
     kin = runs.kin()
     if kin is not None and kin.calls:
-        return family_units(runs, kin, keys, by_turn=by_proxy).kept()
-    return (runs.by_span() if by_proxy else runs).kept()
+        return family_units(runs, kin, keys, by_turn=by_proxy).apply_own_limits()
+    return (runs.split_spans() if by_proxy else runs).apply_own_limits()
 
 
 def clusters_of_ledger(units: Ledger) -> pd.Series[Any]:
@@ -100,9 +100,9 @@ def family_units(runs: Ledger, kin: Kin, keys: Sequence[str], *, by_turn: bool) 
 
     Its `success` is that of the family, once for each unit, and unknown in its other runs. Its `run_id` and `task` are
     the root's, so that a family is one cluster; `parent_run_id` is NA for roots only. With `by_turn` each span is a run
-    of its own (see `Ledger.by_span`): then the subagents that a turn of the root started belong to that turn.
+    of its own (see `Ledger.split_spans`): then the subagents that a turn of the root started belong to that turn.
     """
-    unit_runs = runs.by_span() if by_turn else runs
+    unit_runs = runs.split_spans() if by_turn else runs
     owner, steps_before = _owners(runs, by_turn=by_turn)
     roots, steps = np.array(roots_of(kin.parent), dtype=np.int64), _steps_of_roots(kin)
     rows = np.arange(len(owner))

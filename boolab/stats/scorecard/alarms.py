@@ -23,7 +23,7 @@ from boolab.limits.table import MEASURES
 from boolab.whatif.first_crossing import Places
 from boolab.whatif.outcomes import running_total
 from boolab.whatif.rule_matrix import stops_of_rules
-from boolab.whatif.step_table import Flags, Ints, Ledger, spanned
+from boolab.whatif.step_table import Flags, Ints, Ledger, split_for_stops
 
 SAVED: Final = tuple(MEASURES)
 """What a stop saves; `cost` in micro-dollars."""
@@ -90,7 +90,7 @@ def count_saved(
 
     `boundary` and `stopped` are where the rules stop the runs: see `stops_of_rules`.
     """
-    spans = spanned(ledger)
+    spans = split_for_stops(ledger)
     if spans is not ledger:
         boundary, stopped, _ = stops_of_rules(spans, Places(spans), rules)
     end = spans.first[1:, None]

@@ -87,16 +87,16 @@ def material_of(
     if isinstance(recorded, pd.DataFrame) or (isinstance(recorded, str | Path) and not begins_as_sqlite(recorded)):
         label_columns = [positive] if isinstance(positive, str) else []
         try:
-            ledger = Ledger.joined([*ledgers_of(recorded, detectors, scope, [*keys, *label_columns])])
+            ledger = Ledger.concat([*ledgers_of(recorded, detectors, scope, [*keys, *label_columns])])
         except SettingError as error:
             if not (label_columns and str(error).startswith(f"by={positive!r}: ") and positive not in keys):
                 raise
             raise SettingError(str(error).replace("by=", "positive=", 1)) from None
-        return Material(ledger.kept(), None)
+        return Material(ledger.apply_own_limits(), None)
     runs, repeats = distinct_runs(as_runs(recorded))
     named_identities = named_tools(detectors)
     uncalled = uncalled_note(named_identities, tools_called(runs) if named_identities else ())
-    return Material(ledger_of(runs, detectors, scope).kept(), runs, (*repeats, *uncalled))
+    return Material(ledger_of(runs, detectors, scope).apply_own_limits(), runs, (*repeats, *uncalled))
 
 
 def units_in(material: Material, keys: Sequence[str]) -> pd.DataFrame:

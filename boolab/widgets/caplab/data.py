@@ -103,7 +103,7 @@ class CapTables:
 
     def _counted(self, setting: Setting) -> CapTable:
         of_all = self.ledger(setting)
-        kept_ledger = of_all.kept()
+        kept_ledger = of_all.apply_own_limits()
         values = {
             name: values_of(name, _peak(kept_ledger, counter), self._advised(setting, name) | self._set_by_code[name])
             for name, counter in self._counters(setting).items()

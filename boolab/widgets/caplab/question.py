@@ -46,7 +46,7 @@ class Question:
                 f"success={self.success!r}: expected 'label', 'ended' (the proxy), or None (labels where there are any)"
             )
         settings = settings_of({name: [2, None] for name in AGENT_LIMITS}, self.policy)
-        if not settings.plain:
+        if not settings.is_plain:
             raise SettingError(
                 f"policy {get_policy(self.policy or '').name}: it sends messages to the model, or evaluates limits at "
                 "the response, so that sums are not enough: expected a policy that evaluates limits only after steps, "

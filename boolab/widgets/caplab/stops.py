@@ -12,7 +12,7 @@ from boolab.stats.kept_share import kept_bound
 from boolab.stats.recommend.units import base_of, clusters_of_ledger
 from boolab.whatif.first_crossing import RANKS, Keys, Places, fires_of, first_fires, keys_of
 from boolab.whatif.grid import Settings
-from boolab.whatif.step_table import Ints, Ledger, spanned
+from boolab.whatif.step_table import Ints, Ledger, split_for_stops
 
 
 class FirstStops:
@@ -70,7 +70,7 @@ class SavedByTask:
     """
 
     def __init__(self, ledger: Ledger, settings: Settings, weights: Ints, stops: FirstStops) -> None:
-        span_ledger = spanned(ledger)
+        span_ledger = split_for_stops(ledger)
         self._first = span_ledger.first
         self._stops = stops if span_ledger is ledger else FirstStops(span_ledger, settings, Places(span_ledger))
         self._until: Ints = np.concatenate(([0], np.cumsum(weights)))

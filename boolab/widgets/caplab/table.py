@@ -64,7 +64,7 @@ class CapTable:
 
     def __init__(self, ledger: Ledger, values: Mapping[str, Values], base_setting: Setting, question: Question) -> None:
         self._n_runs = ledger.n_runs
-        self.ledger = ledger = (ledger.by_span() if ledger.success_by == PROXY else ledger).kept()
+        self.ledger = ledger = (ledger.split_spans() if ledger.success_by == PROXY else ledger).apply_own_limits()
         self.noun = "turn" if ledger.n_runs > self._n_runs else "run"
         self.options: dict[str, list[int | None]] = {
             name: [*axis_values.numbers, None] for name, axis_values in values.items()

@@ -24,7 +24,7 @@ from boolab.plots._grid import setting
 from boolab.plots._grid_cells import Square
 from boolab.whatif.evaluate import counterfactual
 from boolab.whatif.step_table import LABEL, PROXY
-from boolab.whatif.tables import summed
+from boolab.whatif.tables import sum_rows
 
 CUT, MAY_BE_KEPT, STOPPED, NOT_STOPPED = range(4)
 """The ranks of the runs of a cell, in which they are listed: lost successes come first."""
@@ -66,7 +66,7 @@ def source_of(table: object, runs: Sequence[Run] | None, origin: Origin) -> Sour
         )
         raise SettingError(msg)
     if "run_id" in table:
-        return Source(summed(table), lambda square, x, y: _of_table(table, square, x, y))
+        return Source(sum_rows(table), lambda square, x, y: _of_table(table, square, x, y))
     if runs is None:
         return Source(table, None)
     return Source(table, lambda square, x, y: _evaluated(runs, origin, square, x, y))

@@ -52,7 +52,7 @@ def test_table_scores_equal_the_counters_of_the_detector(steps: Steps, data: Any
         risk = LearnedRisk(model)
         ledger = ledger_of(some, [risk], scope)
         assert table.scores(model).tolist() == ledger.counters[risk.name].tolist()
-        assert (table.boundary == ledger.kept().boundary).all()
+        assert (table.boundary == ledger.apply_own_limits().boundary).all()
 
 
 @pytest.mark.parametrize("confidence", [0.9, None])
