@@ -13,7 +13,7 @@ from playwright.sync_api import Locator, Page, expect
 import boolab as bl
 from boolab.core.run import Score
 from boolab.logs.facts import facts_of
-from boolab.widgets._base.standalone_html import PagePart, module_of, packed, page, styles_of
+from boolab.widgets._base.standalone_html import PagePart, module_of, pack, page, styles_of
 from boolab.widgets.replay.data import replay_data
 from tests.browser.conftest import PageOf
 from tests.support.project import ROOT
@@ -643,7 +643,7 @@ globalThis.ends = ["left", "right"].map((id) => render({model, el: document.getE
 
 
 def test_two_views_of_a_model_stay_in_sync_and_clean_up(page_of: PageOf, data: dict[str, Any]) -> None:
-    packed_data = json.dumps(base64.b64encode(packed(data)).decode())
+    packed_data = json.dumps(base64.b64encode(pack(data)).decode())
     source = module_of("replay").rstrip().removesuffix("export default { render };")
     shown = page_of(
         f"<!doctype html><meta charset='utf-8'><style>{styles_of('replay')}</style>"

@@ -108,7 +108,7 @@ def test_survival_of_families_tells_agents_apart(runs: list[Run]) -> None:
 def test_caplab_figures_of_an_agent_equal_counterfactual(runs: list[Run], agent: str, cap: int) -> None:
     tables = CapTables(runs, Question())
     setting = Setting(max_steps=cap, agent=agent)
-    shown = tables.at(setting).answer(setting)
+    shown = tables.get_table(setting).answer(setting)
     told = (
         bl.counterfactual(runs, grid={f"max_steps@{agent}": [cap]}, by="agent", aggregate=True)
         .set_index("agent")
@@ -128,7 +128,7 @@ def test_caplab_recommends_per_agent_and_starts_with_the_root(runs: list[Run]) -
     assert lab.setting["agent"] == "lead"
     frame = bl.recommend(runs, keep=0.9).frame.set_index("agent")
     for agent in ("lead", "scout"):
-        found = CapTables(runs, Question(keep=0.9)).recommended(Setting(agent=agent))
+        found = CapTables(runs, Question(keep=0.9)).get_recommendation(Setting(agent=agent))
         assert found["setting"]["max_steps"] == frame.loc[agent, "max_steps"]
         assert all(sentence.startswith(f"{agent}: ") for sentence in found["sentences"])
     with pytest.raises(SettingError, match="one agent has to be chosen: 'lead', 'scout'"):

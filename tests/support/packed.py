@@ -7,6 +7,6 @@ import json
 
 
 def unpacked(data: bytes) -> object:
-    """The data that `boolab.widgets._base.compress.packed` was given."""
+    """The data that `boolab.widgets._base.standalone_html.pack` was given."""
     value: object = json.loads(gzip.decompress(data))
     return value

@@ -26,7 +26,7 @@ from boolab.runtime.agents.agent import policy_of
 from boolab.store.rows import records_of
 from boolab.widgets.caplab.controls import values_of
 from boolab.widgets.caplab.data import CapTables
-from boolab.widgets.caplab.page_settings import sampled, settings_in_page
+from boolab.widgets.caplab.page_settings import sample_values, settings_in_page
 from boolab.widgets.caplab.question import Question
 from boolab.widgets.caplab.table import CapTable
 from tests.support.caplab_cases import Told, runs_of, several
@@ -37,7 +37,7 @@ LABELS = st.sampled_from([True, False, None])
 
 def drawn(data: st.DataObject, tables: CapTables, setting: Setting) -> Setting:
     """Limits among those that the sliders have: every threshold that the data reach is one of them."""
-    options = tables.at(setting).options
+    options = tables.get_table(setting).options
     limits: dict[str, Any] = {name: data.draw(st.sampled_from(options[name]), label=name) for name in AGENT_LIMITS}
     return setting._replace(**limits)
 
@@ -68,7 +68,7 @@ def test_the_sums_of_a_setting_are_those_of_counterfactual(
 ) -> None:
     tables = CapTables(runs, Question(policy))
     setting = drawn(data, tables, Setting(identity=identity, scope=scope))
-    mine = tables.at(setting).sums(setting.limits)
+    mine = tables.get_table(setting).sums(setting.limits)
     theirs = asked([unit.run for unit in counted(runs, scope)], setting, policy, aggregate=True).iloc[0]
     for name, value in mine.items():
         if name.startswith("unreported_"):
@@ -94,7 +94,7 @@ def test_caplab_cuts_the_runs_that_counterfactual_stops(
 ) -> None:
     tables = CapTables(runs, Question(policy))
     setting = drawn(data, tables, Setting(scope=scope))
-    answer = tables.at(setting).answer(setting)
+    answer = tables.get_table(setting).answer(setting)
     rows = {(row["run"], row["begins"]): row for row in answer["rows"]}
     units = counted(runs, scope)
     begins = [sum(step.turn < (unit.turn or 0) for step in runs[unit.of].steps) for unit in units]
@@ -120,9 +120,9 @@ def test_an_agents_numbers_are_those_of_its_group(runs: list[Run], scope: Any) -
     tables = CapTables(runs, Question())
     for agent in {run.agent for run in runs}:
         setting = Setting(max_steps=2, scope=scope, agent=agent)
-        if 2 not in tables.at(setting).options["max_steps"]:
+        if 2 not in tables.get_table(setting).options["max_steps"]:
             continue
-        sums = tables.at(setting).sums(setting.limits)
+        sums = tables.get_table(setting).sums(setting.limits)
         units = [unit.run for unit in counted([run for run in runs if run.agent == agent], scope)]
         row = bl.counterfactual(units, grid={"max_steps": [2]}, scope=scope, aggregate=True).iloc[0]
         for name in ("n_runs", "successes", "kept_lower", "kept_upper", "n_step_cap", "saved_steps"):
@@ -134,7 +134,7 @@ def test_an_agents_numbers_are_those_of_its_group(runs: list[Run], scope: Any) -
 def test_without_labels_the_numbers_are_those_of_the_report(runs: list[Run], scope: Any, data: st.DataObject) -> None:
     tables = CapTables(runs, Question(objective="steps"))
     setting = drawn(data, tables, Setting(scope=scope))
-    table = tables.at(setting)
+    table = tables.get_table(setting)
     answer, units = table.answer(setting), counted(runs, scope)
     theirs = asked([unit.run for unit in units], setting, None, aggregate=True).iloc[0]
     assert answer["kept"] == {"lower": theirs["kept_lower"], "upper": theirs["kept_upper"], "of": theirs["successes"]}
@@ -149,7 +149,7 @@ def test_without_labels_the_numbers_are_those_of_the_report(runs: list[Run], sco
 def test_the_curve_is_the_tally_of_all_caps(runs: list[Run], data: st.DataObject) -> None:
     tables = CapTables(runs, Question(objective="steps"))
     setting = drawn(data, tables, Setting())
-    table = tables.at(setting)
+    table = tables.get_table(setting)
     curve = table.answer(setting)["curve"]
     grid = {name: [value] for name, value in setting.limits.items()} | {"max_steps": table.options["max_steps"]}
     rows = bl.counterfactual([unit.run for unit in counted(runs, "turn")], grid=grid, aggregate=True)
@@ -164,7 +164,7 @@ def test_the_curve_is_the_tally_of_all_caps(runs: list[Run], data: st.DataObject
 @cases(15)
 def test_all_runs_stand_in_the_figures_and_each_once(runs: list[Run], scope: Any) -> None:
     setting = Setting(max_steps=1, scope=scope)
-    table = CapTables(runs, Question()).at(setting)
+    table = CapTables(runs, Question()).get_table(setting)
     base, answer = table.base, table.answer(setting)
     lengths, of = base["lengths"], len(counted(runs, scope))
     assert sum(sum(lengths[name]) for name in ("success", "failure", "unknown")) == of == base["units"]
@@ -188,7 +188,7 @@ def labelled(n: int) -> list[Run]:
 @pytest.mark.parametrize("success", [None, "ended"])
 def test_the_recommended_setting_is_that_of_recommend(scope: Any, success: Any) -> None:
     runs = labelled(90)
-    found = CapTables(runs, Question(success=success)).recommended(Setting(scope=scope))
+    found = CapTables(runs, Question(success=success)).get_recommendation(Setting(scope=scope))
     theirs = bl.recommend(runs, success=success, scope=scope)
     row = theirs.frame.iloc[0]
     assert found["setting"] == ({name: theirs.setting[name] for name in AGENT_LIMITS} if row["qualifies"] else None)
@@ -209,11 +209,11 @@ def long(n: int) -> list[Run]:
 @pytest.mark.slow
 def test_recommended_value_is_added_to_the_sliders() -> None:
     runs, tables = long(70), CapTables(long(70), Question())
-    before = tables.at(Setting()).options["max_steps"]
+    before = tables.get_table(Setting()).options["max_steps"]
     wanted = bl.recommend(runs).setting
     assert wanted["max_steps"] not in before
-    assert tables.recommended(Setting())["setting"] == wanted
-    table = tables.at(Setting())
+    assert tables.get_recommendation(Setting())["setting"] == wanted
+    table = tables.get_table(Setting())
     assert table.options["max_steps"] == [*sorted({*before[:-1], wanted["max_steps"]}), None]
     row = bl.recommend(runs).frame.iloc[0]
     kept = table.answer(Setting(**wanted))["kept"]
@@ -224,11 +224,11 @@ def test_an_agent_is_asked_without_the_tools_that_others_call() -> None:
     runs = [replace(run, agent="poller") for run in labelled(90)]
     runs += [replace(run, agent="other", run_id=f"o{n}", steps=run.steps[-1:]) for n, run in enumerate(labelled(70))]
     setting = Setting(agent="other", identity={"*": "canonical", "look": None})
-    assert CapTables(runs, Question()).recommended(setting)["sentences"]
+    assert CapTables(runs, Question()).get_recommendation(setting)["sentences"]
 
 
 def test_caplab_says_how_many_more_successes_are_needed() -> None:
-    found = CapTables(labelled(20), Question()).recommended(Setting())
+    found = CapTables(labelled(20), Question()).get_recommendation(Setting())
     assert found["setting"] is None
     assert found["reason"] == f"needs {found['more_needed']} more successes"
     assert found["more_needed"] == bl.recommend(labelled(20))["more_needed"][0] > 0
@@ -237,34 +237,34 @@ def test_caplab_says_how_many_more_successes_are_needed() -> None:
 
 def test_a_recommended_setting_is_on_the_sliders() -> None:
     tables = CapTables(labelled(90), Question())
-    limits = tables.recommended(Setting())["setting"]
-    assert tables.at(Setting()).answer(Setting(**limits))["kept"]["lower"] >= 0.95 * 90
+    limits = tables.get_recommendation(Setting())["setting"]
+    assert tables.get_table(Setting()).answer(Setting(**limits))["kept"]["lower"] >= 0.95 * 90
 
 
 def test_a_search_changes_nothing_until_its_result_is_added() -> None:
     tables = CapTables(labelled(90), Question())
-    table = tables.at(Setting())
+    table = tables.get_table(Setting())
     found = tables.search(Setting(), tables.question)
-    assert tables.found(Setting()) is None
-    assert tables.at(Setting()) is table
+    assert tables.find_recommendation(Setting()) is None
+    assert tables.get_table(Setting()) is table
     assert table.found is None
     tables.add(Setting(), tables.question, found)
-    assert tables.recommended(Setting()) is found
-    assert tables.at(Setting()).opening == found["setting"]
+    assert tables.get_recommendation(Setting()) is found
+    assert tables.get_table(Setting()).opening == found["setting"]
 
 
 def test_an_agent_without_labels_is_counted_as_it_is_alone() -> None:
     bare = runs_of(*[Told(("A B -", "A -"), agent="other")] * 3)
     both, alone = CapTables([*labelled(90), *bare], Question()), CapTables(bare, Question())
-    table, own = both.at(Setting(agent="other")), alone.at(Setting())
+    table, own = both.get_table(Setting(agent="other")), alone.get_table(Setting())
     assert (table.noun, table.successes, table.base["proxy"]) == (own.noun, own.successes, True) == ("turn", 6, True)
     assert table.base["notes"] == own.base["notes"]
-    found = both.recommended(Setting(agent="other"))
-    assert found["sentences"] == alone.recommended(Setting())["sentences"]
-    assert not both.at(Setting(agent=both.first_agent)).base["proxy"]
+    found = both.get_recommendation(Setting(agent="other"))
+    assert found["sentences"] == alone.get_recommendation(Setting())["sentences"]
+    assert not both.get_table(Setting(agent=both.first_agent)).base["proxy"]
     asked = CapTables([*labelled(90), *bare], Question(success="label"))
-    assert asked.at(Setting(agent="other")).successes == 0
-    assert "No run of this agent has a label" in asked.recommended(Setting(agent="other"))["sentences"][0]
+    assert asked.get_table(Setting(agent="other")).successes == 0
+    assert "No run of this agent has a label" in asked.get_recommendation(Setting(agent="other"))["sentences"][0]
 
 
 def test_a_subagent_has_the_labels_of_its_root() -> None:
@@ -272,7 +272,8 @@ def test_a_subagent_has_the_labels_of_its_root() -> None:
     (bare,) = runs_of(Told(("A -", "B -"), agent="bare"))
     runs = [lead, replace(scout, run_id="s", parent_run_id=lead.run_id), replace(bare, run_id="b")]
     proxy = {
-        name: CapTables(runs, Question()).at(Setting(agent=name)).base["proxy"] for name in ("lead", "scout", "bare")
+        name: CapTables(runs, Question()).get_table(Setting(agent=name)).base["proxy"]
+        for name in ("lead", "scout", "bare")
     }
     assert proxy == {"lead": False, "scout": False, "bare": True}
 
@@ -280,7 +281,7 @@ def test_a_subagent_has_the_labels_of_its_root() -> None:
 @pytest.mark.parametrize("n", [0, 2, 3, 5])
 def test_savings_are_counted_in_what_recommend_counts_them_in(n: int) -> None:
     runs = runs_of(*(Told(("A B C -",), success=True, cost=1000 if place < n else None) for place in range(5)))
-    table = CapTables(runs, Question()).at(Setting())
+    table = CapTables(runs, Question()).get_table(Setting())
     assert table.measure == bl.recommend(runs).frame["objective"].iloc[0] == ("cost" if n > 2 else "steps")
     (said,) = [note for note in table.base["notes"] if "counted in steps" in note or "unknown cost" in note] or [""]
     assert (
@@ -299,26 +300,29 @@ def test_savings_are_counted_in_what_recommend_counts_them_in(n: int) -> None:
 def test_bound_of_the_recommendation_is_at_least_keep(tasks: int, keep: float) -> None:
     runs = [replace(run, task=f"t{n % tasks}") for n, run in enumerate(labelled(90))]
     tables = CapTables(runs, Question(keep=keep))
-    found = tables.recommended(Setting())
+    found = tables.get_recommendation(Setting())
     assert found["setting"] is not None
-    answer = tables.at(Setting()).answer(Setting(**found["setting"]))
+    answer = tables.get_table(Setting()).answer(Setting(**found["setting"]))
     assert answer["at_least"] >= keep
     cap = found["setting"]["max_steps"]
     if cap is not None:
-        assert answer["curve"]["at_least"][tables.at(Setting()).options["max_steps"].index(cap)] == answer["at_least"]
-    off = tables.at(Setting()).answer(Setting())
+        assert (
+            answer["curve"]["at_least"][tables.get_table(Setting()).options["max_steps"].index(cap)]
+            == answer["at_least"]
+        )
+    off = tables.get_table(Setting()).answer(Setting())
     assert (off["at_least"], off["curve"]["at_least"][-1]) == (1, 1)
 
 
 def test_where_nothing_is_recommended_it_opens_without_a_limit() -> None:
     tables = CapTables(labelled(20), Question())
-    assert tables.at(Setting()).opening["max_steps"] is not None  # until that is known
-    assert tables.recommended(Setting())["setting"] is None
-    assert tables.at(Setting()).opening == dict.fromkeys(AGENT_LIMITS)
+    assert tables.get_table(Setting()).opening["max_steps"] is not None  # until that is known
+    assert tables.get_recommendation(Setting())["setting"] is None
+    assert tables.get_table(Setting()).opening == dict.fromkeys(AGENT_LIMITS)
 
 
 def test_without_labels_the_proxy_is_named() -> None:
-    table = CapTables(runs_of(Told(("A A -",)), Told(("A A",), cut=True)), Question()).at(Setting())
+    table = CapTables(runs_of(Told(("A A -",)), Told(("A A",), cut=True)), Question()).get_table(Setting())
     assert table.base["proxy"]
     assert table.base["success"] == "runs that ended by themselves"
     assert any("proxy" in note for note in table.base["notes"])
@@ -328,27 +332,27 @@ def test_without_labels_the_proxy_is_named() -> None:
 @given(several(LABELS))
 @cases(60)
 def test_a_tighter_cap_never_saves_a_smaller_share(runs: list[Run]) -> None:
-    table = CapTables(runs, Question()).at(Setting())
+    table = CapTables(runs, Question()).get_table(Setting())
     shares = [share or 0 for share in table.answer(Setting())["curve"]["saved"]]
     assert shares == sorted(shares, reverse=True)
 
 
 def test_assumption_about_later_turns_is_noted_if_there_are_any() -> None:
-    table = CapTables(runs_of(Told(("A B C -",)), Told(("A A -",), success=True)), Question()).at(Setting())
+    table = CapTables(runs_of(Told(("A B C -",)), Told(("A A -",), success=True)), Question()).get_table(Setting())
     assert not any("later turns" in note for note in table.base["notes"])
-    two = CapTables(runs_of(Told(("A B C -", "D D -"))), Question()).at(Setting())
+    two = CapTables(runs_of(Told(("A B C -", "D D -"))), Question()).get_table(Setting())
     assert any("later turns stand as recorded" in note for note in two.base["notes"])
 
 
 def test_without_runs_there_is_an_answer_too() -> None:
-    table = CapTables([], Question()).at(Setting())
+    table = CapTables([], Question()).get_table(Setting())
     assert table.answer(Setting())["kept"] == {"lower": 0, "upper": 0, "of": 0}
     assert table.answer(Setting())["saved"][0]["share"] is None
     assert table.base["units"] == 0
 
 
 def test_missing_cost_is_noted_and_counted_in_steps() -> None:
-    table = CapTables(runs_of(Told(("A A -",), cost=None)), Question()).at(Setting())
+    table = CapTables(runs_of(Told(("A A -",), cost=None)), Question()).get_table(Setting())
     assert table.measure == "steps"
     assert any("does not record cost" in note for note in table.base["notes"])
 
@@ -360,7 +364,7 @@ def test_a_store_is_read_like_the_runs_in_it(tmp_path: Path) -> None:
         for run in runs:
             store.put(records_of(run))
     setting = Setting(max_steps=2)
-    of_store, of_runs = (CapTables(some, Question()).at(setting).answer(setting) for some in (str(path), runs))
+    of_store, of_runs = (CapTables(some, Question()).get_table(setting).answer(setting) for some in (str(path), runs))
     assert of_store == of_runs
 
 
@@ -397,7 +401,7 @@ def test_rule_as_code_stops_where_the_setting_does() -> None:
     table = bl.counterfactual(runs, rules=names["rule"])
     rows = {
         row["run"]: (row["at"], row["reason"])
-        for row in CapTables(runs, Question()).at(setting).answer(setting)["rows"]
+        for row in CapTables(runs, Question()).get_table(setting).answer(setting)["rows"]
     }
     stopped = table[table["outcome"] == "truncated"]
     assert rows == {row["run_id"]: (row["stop_step"], row["stop_reason"]) for _, row in stopped.iterrows()}
@@ -420,7 +424,7 @@ def test_sliders_have_short_ranges_in_full_and_ends_of_long_ones(name: str, peak
 def test_some_of_the_values_hold_the_ends_and_what_must_be_there(n: int, most: int, data: st.DataObject) -> None:
     values = [*range(1, n + 1), None]
     also = data.draw(st.lists(st.sampled_from(values), max_size=2))
-    some = sampled(values, most, also)
+    some = sample_values(values, most, also)
     assert some == [value for value in values if value in some]
     assert {*values[:1], *values[-2:], *also} <= {*some}
     assert len(some) <= most + len(also) + 1
@@ -429,7 +433,7 @@ def test_some_of_the_values_hold_the_ends_and_what_must_be_there(n: int, most: i
 def test_a_page_has_the_same_answers_as_a_notebook() -> None:
     runs = labelled(30)
     setting = Setting(max_steps=5, doom_loop=2)
-    table: CapTable = CapTables(runs, Question()).at(setting)
+    table: CapTable = CapTables(runs, Question()).get_table(setting)
     held = settings_in_page(table, setting, None, 5, all_columns=True)
     for column in held["columns"]:
         limits = {name: column[name] for name in ("tool_budget", "doom_loop")}
@@ -443,7 +447,7 @@ def test_a_page_has_the_same_answers_as_a_notebook() -> None:
 
 def test_page_holds_all_caps_for_shown_and_recommended_limits() -> None:
     setting = Setting(max_steps=5, doom_loop=2)
-    table: CapTable = CapTables(labelled(30), Question()).at(setting)
+    table: CapTable = CapTables(labelled(30), Question()).get_table(setting)
     also = {"max_steps": 4, "tool_budget": 6, "doom_loop": None}
     for others in (True, False):
         held = settings_in_page(table, setting, also, 5, all_columns=others)
@@ -481,16 +485,16 @@ def test_labels_that_are_asked_for_must_be_there() -> None:
 
 
 def test_limit_not_on_its_slider_is_refused_with_nearest_values() -> None:
-    table = CapTables(runs_of(Told(("A A A -",))), Question()).at(Setting())
+    table = CapTables(runs_of(Told(("A A A -",))), Question()).get_table(Setting())
     with pytest.raises(SettingError, match="max_steps=9 is not on its slider: expected such as 2, 3, or None"):
         table.sums({**Setting().limits, "max_steps": 9})
     with pytest.raises(SettingError, match="agent='who': no run is of this agent: 'all', 'coder'"):
-        CapTables(runs_of(Told(("A -",))), Question()).at(Setting(agent="who"))
+        CapTables(runs_of(Told(("A -",))), Question()).get_table(Setting(agent="who"))
 
 
 def test_savings_are_in_dollars_with_total_and_number_left_out() -> None:
     runs = runs_of(*(Told(("A A A -",), cost=250_000) for _ in range(3)), Told(("A A A -",), cost=None))
-    table = CapTables(runs, Question()).at(Setting())
+    table = CapTables(runs, Question()).get_table(Setting())
     row = bl.counterfactual(runs, grid={"max_steps": [2]}, aggregate=True).iloc[0]
     cost, steps = table.answer(Setting(max_steps=2))["saved"]
     assert (cost["saved"], cost["of"]) == (row["saved_cost_usd"], row["saved_cost_usd"] + row["cost_usd"])
@@ -521,7 +525,7 @@ def test_written_setting_names_limits_that_a_policy_lacks() -> None:
 
 def test_a_long_range_says_how_much_of_it_the_sliders_have() -> None:
     short, long = runs_of(Told(("A -",))), runs_of(Told(("AB " * 300 + "-",)))
-    tables = [CapTables(runs, Question()).at(Setting()) for runs in (short, long)]
+    tables = [CapTables(runs, Question()).get_table(Setting()) for runs in (short, long)]
     assert not any("not every value" in note for note in tables[0].base["notes"])
     caps, calls = (len(tables[1].options[name]) - 1 for name in ("max_steps", "tool_budget"))
     assert 100 < caps < 300

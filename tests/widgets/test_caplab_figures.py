@@ -33,12 +33,12 @@ LABELS = st.sampled_from([True, False, None])
 def test_what_is_saved_of_all_tasks_is_what_is_saved(
     runs: list[Run], scope: Any, objective: Literal["steps", "tokens"], data: st.DataObject
 ) -> None:
-    table = CapTables(runs, Question(objective=objective)).at(Setting(scope=scope))
+    table = CapTables(runs, Question(objective=objective)).get_table(Setting(scope=scope))
     limits = {name: data.draw(st.sampled_from(table.options[name]), label=name) for name in AGENT_LIMITS}
     columns = chosen_columns(table._settings, table.options, limits)
-    saved = table._by_task.saved(columns)
+    saved = table._by_task.sum_saved(columns)
     assert saved.sum() == table.sums(limits)[f"saved_{table.measure}"]
-    least = table._by_task.least(columns, 0.95)
+    least = table._by_task.lower_bound(columns, 0.95)
     whole = table._by_task._whole
     assert least is None or 0 <= least <= saved.sum() / whole.sum() + 1e-9
 
@@ -59,7 +59,7 @@ def test_lower_bound_of_savings_is_that_of_a_clustered_share() -> None:
 def test_the_titles_are_true_of_the_caps_in_the_figures(name: str) -> None:
     runs = atlas(name)
     lab = bl.CapLab(runs, objective="steps")
-    curve, caps = lab.answer["curve"], lab._tables.at(Setting(**lab.setting)).options["max_steps"]
+    curve, caps = lab.answer["curve"], lab._tables.get_table(Setting(**lab.setting)).options["max_steps"]
     largest = max(cap or 0 for cap in caps)
     table = bl.counterfactual(runs, grid={"max_steps": caps}, aggregate=True, progress=False)
     kept = (table["kept_lower"] / table["successes"]).to_numpy(float)
@@ -134,11 +134,11 @@ def test_caplab_pools_data_sets_of_an_agent_only_on_request() -> None:
     assert [*tables.groups] == ["intercode, intercode-python", "", "intercode, intercode-ctf", "intercode", "all"]
     assert tables.groups[""].title == "no name"  # its runs name no agent
     ctf = Setting(scope="run", agent="intercode, intercode-ctf")
-    cap = CapTables(sets["intercode-ctf"], Question()).at(Setting(scope="run")).opening
-    assert tables.at(ctf).opening == cap
-    assert tables.at(ctf).base["units"] == len(sets["intercode-ctf"])
-    assert "of agent intercode" in tables.at(ctf).base["counted_by"]
-    assert tables.at(ctf._replace(agent="intercode")).base["units"] == 333
+    cap = CapTables(sets["intercode-ctf"], Question()).get_table(Setting(scope="run")).opening
+    assert tables.get_table(ctf).opening == cap
+    assert tables.get_table(ctf).base["units"] == len(sets["intercode-ctf"])
+    assert "of agent intercode" in tables.get_table(ctf).base["counted_by"]
+    assert tables.get_table(ctf._replace(agent="intercode")).base["units"] == 333
 
 
 @pytest.mark.parametrize("agent", ["all", "coder"])

@@ -358,7 +358,7 @@ def test_answers_are_right_while_a_search_runs_in_a_thread() -> None:
     places = [Setting(max_steps=cap, agent=agent) for agent in "abcd" for cap in caps]
 
     def numbers(tables: CapTables, place: Setting) -> dict[str, Any]:
-        answer = tables.at(place).answer(place)
+        answer = tables.get_table(place).answer(place)
         return {name: answer[name] for name in ("setting", "kept", "saved", "cut", "rows")}
 
     async def live() -> list[Any]:

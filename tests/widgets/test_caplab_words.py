@@ -3,11 +3,11 @@ from __future__ import annotations
 import boolab as bl
 from boolab.harnesses.setting import Setting
 from boolab.limits.call_identity import exclude_tools
-from boolab.widgets.caplab.controls import counted_anew, counting_of, edges_of
+from boolab.widgets.caplab.controls import change_counting, counting_of, edges_of
 from boolab.widgets.caplab.figures import CapCurve, amounts, tips_of, title_of
 from boolab.widgets.caplab.how_to_set import short_of
 from boolab.widgets.caplab.question import data_sets_of
-from boolab.widgets.caplab.table import _short_names, ended_by
+from boolab.widgets.caplab.table import _short_names, describe_end
 
 
 def test_last_bar_of_lengths_may_be_beyond_the_axis() -> None:
@@ -22,7 +22,7 @@ def test_controls_show_identity_and_exempt_tools() -> None:
 
 
 def test_setting_gets_exempt_tools() -> None:
-    assert counted_anew(Setting(identity="raw"), {"exempt": ["poll"]}).identity == {"*": "raw", "poll": None}
+    assert change_counting(Setting(identity="raw"), {"exempt": ["poll"]}).identity == {"*": "raw", "poll": None}
 
 
 def test_title_names_the_tightest_or_recommended_cap() -> None:
@@ -86,7 +86,7 @@ def test_runs_of_one_task_are_named_by_their_ids() -> None:
 
 
 def test_end_of_a_run_in_plain_words() -> None:
-    assert ended_by("finished") == "by itself"
-    assert ended_by("step_cap") == "its own step cap"
-    assert ended_by("error_streak") == "its own error streak"
-    assert ended_by(None) == "not on record"
+    assert describe_end("finished") == "by itself"
+    assert describe_end("step_cap") == "its own step cap"
+    assert describe_end("error_streak") == "its own error streak"
+    assert describe_end(None) == "not on record"

@@ -16,8 +16,8 @@ from boolab.display.colours import TOOL_COLOURS
 from boolab.display.tool_kinds import KINDS, kind_of
 from boolab.limits.table import COUNTERS
 from boolab.logs.facts import facts_of
-from boolab.widgets._base.run_texts import _parsed, label_of
-from boolab.widgets._base.standalone_html import packed
+from boolab.widgets._base.run_texts import _parse_arguments, label_of
+from boolab.widgets._base.standalone_html import pack
 from boolab.widgets.replay.data import replay_data
 from boolab.widgets.replay.events import children_of
 from boolab.widgets.replay.what_if_marks import DEFAULT_POLICIES, marks_of_each, stop_boundary
@@ -203,7 +203,7 @@ def test_one_step_whose_cost_is_unknown_is_told() -> None:
 @cases(25)
 def test_every_record_is_drawn_and_outlined_once_per_step(run: bl.Run) -> None:
     data = replay_data(run, policies=["boocode"])
-    assert unpacked(packed(data)) == data
+    assert unpacked(pack(data)) == data
     inside = [n for turn in data["outline"] for item in turn["items"] for n in range(item["first"], item["last"] + 1)]
     assert inside == list(range(1, run.n_steps + 1))
     assert [step["turn"] for step in data["steps"]] == sorted(step["turn"] for step in data["steps"])
@@ -219,7 +219,7 @@ def test_the_samples_of_every_format_can_be_drawn() -> None:
     for name, runs in samples().items():
         for run in runs[:3]:
             data = replay_data(run, policies=["boocode"], runs=runs)
-            assert unpacked(packed(data)) == data, name
+            assert unpacked(pack(data)) == data, name
             kinds = [one["kind"] for step in data["steps"] for one in step["calls"]]
             assert len(kinds) == len(bl.calls_df(run))
 
@@ -467,7 +467,7 @@ def test_an_editor_that_is_asked_to_view_reads() -> None:
     ],
 )
 def test_a_call_is_one_short_line_about_what_it_is_about(tool: str, arguments: str, label: str | None) -> None:
-    value = _parsed(arguments)
+    value = _parse_arguments(arguments)
     made_ = label_of(tool, kind_of(tool, value), arguments, value)
     assert len(made_) <= 60
     assert label is None or made_ == label

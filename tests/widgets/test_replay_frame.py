@@ -222,6 +222,6 @@ def test_the_code_opens_the_run_at_the_step(tmp_path: Path) -> None:
     path = tmp_path / "runs.db"
     with bl.Store(path) as store:
         store.add([looping(run_id="r")])
-    code = bl.Replay(path)._replayed["code"]
+    code = bl.Replay(path)._replay_data["code"]
     exec("2".join(code).replace("bl.Replay(", "replay = bl.Replay("), scope)  # noqa: S102 - our own code
     assert (scope["replay"].run.run_id, scope["replay"].step) == ("r", 2)

@@ -4,12 +4,12 @@ from dataclasses import replace
 from typing import Any
 
 import boolab as bl
-from boolab.widgets.replay.cards import is_refused, without_commands
+from boolab.widgets.replay.cards import is_refused, remove_commands
 from boolab.widgets.replay.events import rows_between
 from boolab.widgets.replay.gauges import counts_by_turn
 from boolab.widgets.replay.header import header_of, limit_name
 from boolab.widgets.replay.steps import outline_of, requests_of
-from boolab.widgets.replay.what_if_marks import acting, limits_of
+from boolab.widgets.replay.what_if_marks import describe_acting, limits_of
 
 
 def test_refusal_of_the_user_is_recognised() -> None:
@@ -19,8 +19,8 @@ def test_refusal_of_the_user_is_recognised() -> None:
 
 def test_code_that_repeats_a_call_is_left_out() -> None:
     text = "I list the files.\n```\nls -F\n```"
-    assert without_commands(text, [("", {"command": "ls -F\n"})]) == "I list the files."
-    assert without_commands(text, []) == text
+    assert remove_commands(text, [("", {"command": "ls -F\n"})]) == "I list the files."
+    assert remove_commands(text, []) == text
 
 
 def test_finished_run_has_no_row_between_its_steps() -> None:
@@ -73,4 +73,4 @@ def test_limits_of_policies_and_rules_have_names() -> None:
 def test_acting_policies_are_counted_by_what_they_do() -> None:
     mine = {"own": True, "acts": "stops", "policy": "boocode", "step": 9}
     others = [{"own": False, "acts": acts, "policy": "p", "step": 3} for acts in ("stops", "steps in", None)]
-    assert acting([mine, *others]) == "1 of 3 policies would have stopped it earlier, 1 would have stepped in"
+    assert describe_acting([mine, *others]) == "1 of 3 policies would have stopped it earlier, 1 would have stepped in"

@@ -1,12 +1,12 @@
 from __future__ import annotations
 
-from boolab.widgets._base.run_texts import in_words, shown, sizes_of
-from boolab.widgets._base.standalone_html import too_large
+from boolab.widgets._base.run_texts import describe_text, sizes_of, visible_text
+from boolab.widgets._base.standalone_html import size_note
 
 
 def test_placeholder_is_not_shown() -> None:
-    assert shown("Hello") == "Hello"
-    assert not shown("<redacted text 5: 80 chars>")
+    assert visible_text("Hello") == "Hello"
+    assert not visible_text("<redacted text 5: 80 chars>")
 
 
 def test_sizes_are_of_texts_not_on_record() -> None:
@@ -14,9 +14,9 @@ def test_sizes_are_of_texts_not_on_record() -> None:
 
 
 def test_text_not_on_record_is_its_length() -> None:
-    assert in_words("Hello") == "Hello"
-    assert in_words("<redacted text 5: 80 chars>") == "not on record, 80 characters"
+    assert describe_text("Hello") == "Hello"
+    assert describe_text("<redacted text 5: 80 chars>") == "not on record, 80 characters"
 
 
 def test_page_that_is_too_large_names_its_size() -> None:
-    assert "3,000,000 characters" in too_large("." * 3_000_000)
+    assert "3,000,000 characters" in size_note("." * 3_000_000)

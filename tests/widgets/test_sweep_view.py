@@ -19,7 +19,7 @@ from boolab.core.types import StopReason
 from boolab.display.colours import LIGHT
 from boolab.stats.intervals import share
 from boolab.sweeps.progress import Begun, CellResult, result_of
-from boolab.widgets._base.standalone_html import packed
+from boolab.widgets._base.standalone_html import pack
 from boolab.widgets.sweep_view.data import FAILURES, ROWS, Outcome, SweepCounts, first_runs, head_of, verdict_of
 from tests.support.cases import first
 from tests.support.packed import unpacked
@@ -175,7 +175,7 @@ class Interrupting(bl.SweepView):
 
     def add(self, result: CellResult) -> None:
         super().add(result)
-        if self._board.done == 3:
+        if self._board.n_done == 3:
             raise KeyboardInterrupt
 
 
@@ -241,7 +241,7 @@ def test_what_is_sent_stays_small_with_thousands_of_settings() -> None:
     board = board_of([one._replace(settings={"max_steps": n}) for n in range(5000)])
     told = board.snapshot("running", 0.0)
     assert (len(told["rows"]), told["n_rows"]) == (ROWS, 5000)
-    assert len(packed(told)) < 20_000
+    assert len(pack(told)) < 20_000
     assert any("first 200 of 5,000" in note for note in told["notes"])
 
 
@@ -293,7 +293,7 @@ def test_a_run_of_the_sweep_is_opened_with_those_that_it_started(tmp_path: Path,
         replay = one.replay
         assert replay is not None
         assert replay.run.steps == lead.steps
-        assert [child["run"]["run_id"] for child in replay._replayed["children"]] == started
+        assert [child["run"]["run_id"] for child in replay._replay_data["children"]] == started
         (part,) = one._parts()
         data: Any = part.data
         assert data["opens"] == [*one._runs()] == named

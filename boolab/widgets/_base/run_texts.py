@@ -32,7 +32,7 @@ def dollars_of(run: Run) -> float | None:
     return None if cost is None else cost / MICRO
 
 
-def shown(text: str) -> str:
+def visible_text(text: str) -> str:
     """A text as it is shown: empty if it is a placeholder."""
     return "" if is_redacted(text) else text
 
@@ -42,7 +42,7 @@ def sizes_of(**texts: str) -> dict[str, int]:
     return {name: chars_of(text) for name, text in texts.items() if is_redacted(text)}
 
 
-def in_words(text: str) -> str:
+def describe_text(text: str) -> str:
     """A text, or how long it is where it is not on record."""
     return f"not on record, {count(chars_of(text), 'character')}" if is_redacted(text) else text
 
@@ -64,20 +64,20 @@ class Labelled(NamedTuple):
     value: object
 
 
-def labelled(call: ToolCall) -> Labelled:
+def label_call(call: ToolCall) -> Labelled:
     """A call with its label.
 
     Example:
         >>> import boolab as bl
-        >>> labelled(bl.models.ToolCall("1", "grep", '{"pattern": "old_name"}')).label
+        >>> label_call(bl.models.ToolCall("1", "grep", '{"pattern": "old_name"}')).label
         'grep "old_name"'
     """
-    value = _parsed(call.arguments)
+    value = _parse_arguments(call.arguments)
     kind = kind_of(call.name, value)
     return Labelled(kind, label_of(call.name, kind, call.arguments, value), value)
 
 
-def _parsed(arguments: str) -> object:
+def _parse_arguments(arguments: str) -> object:
     """The arguments of a call; None where they are not JSON, or redacted."""
     if arguments == REDACTED:
         return None
@@ -91,7 +91,7 @@ def _parsed(arguments: str) -> object:
 def label_of(tool: str, kind: Kind, arguments: str, value: object) -> str:
     """A call in one line of at most `MAX_CHARS`; `value` is the parsed form of its arguments, if they have one."""
     name = shorten(tool[:_MAX_LABEL_SOURCE], 32) or NO_NAME
-    subject = _about(kind, arguments, value)
+    subject = _call_subject(kind, arguments, value)
     if not subject:
         return name
     if kind == "execute" and isinstance(value, dict) and any(key in value for key in _COMMAND_KEYS):
@@ -101,17 +101,17 @@ def label_of(tool: str, kind: Kind, arguments: str, value: object) -> str:
     return clip(f"{name}: {subject}" if kind == "subagent" else f"{name} {subject}", MAX_CHARS)
 
 
-def _about(kind: Kind, arguments: str, value: object) -> str:
+def _call_subject(kind: Kind, arguments: str, value: object) -> str:
     if value is None:
         return "" if arguments == REDACTED or is_redacted(arguments) else clean(arguments[:_MAX_LABEL_SOURCE])
     if not isinstance(value, dict):
-        return _in_words(value)
+        return _summarise_value(value)
     for keys in _order(kind):
         for key in keys:
-            text = _in_words(value.get(key))
+            text = _summarise_value(value.get(key))
             if text:
                 return _place(text) if keys is _PATH_KEYS else f'"{text}"' if keys is _PATTERN_KEYS else text
-    return next(filter(None, map(_in_words, value.values())), "")
+    return next(filter(None, map(_summarise_value, value.values())), "")
 
 
 def _order(kind: Kind) -> tuple[tuple[str, ...], ...]:
@@ -125,7 +125,7 @@ def _order(kind: Kind) -> tuple[tuple[str, ...], ...]:
     return _PATH_KEYS, _PATTERN_KEYS, _COMMAND_KEYS, _TASK_KEYS
 
 
-def _in_words(value: object) -> str:
+def _summarise_value(value: object) -> str:
     """A value in a few words; of several values, the first and how many more there are."""
     if isinstance(value, str):
         return clean(value[:_MAX_LABEL_SOURCE])
@@ -134,10 +134,10 @@ def _in_words(value: object) -> str:
     if isinstance(value, int | float):
         return str(value)
     if isinstance(value, list) and value:
-        first = _in_words(value[0])
+        first = _summarise_value(value[0])
         return f"{first} and {len(value) - 1} more" if first and len(value) > 1 else first
     if isinstance(value, dict):
-        return next(filter(None, map(_in_words, value.values())), "")
+        return next(filter(None, map(_summarise_value, value.values())), "")
     return ""
 
 

@@ -60,7 +60,7 @@ def _rule(selector: str, lines: Sequence[str]) -> str:
 _LEVEL = 4  # of 9: on the sample logs a third of the time of the usual 6, for a tenth more bytes
 
 
-def packed(data: object) -> bytes:
+def pack(data: object) -> bytes:
     """Compressed JSON, which the browser's `unpacked` reads: the same bytes for the same data.
 
     Lone surrogates, which logs do contain, are escaped, so that they survive.
@@ -149,14 +149,14 @@ def page(
 <meta charset="utf-8">
 <meta http-equiv="Content-Security-Policy" content="{policy}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{html.escape(writable(title))}</title>
+<title>{html.escape(replace_surrogates(title))}</title>
 <style>
 {styles_of(*modules)}
 </style>
 </head>
 <body class="boolab-page">
 <main id="views"></main>
-<noscript><pre>{html.escape(writable(text))}</pre>{image}</noscript>
+<noscript><pre>{html.escape(replace_surrogates(text))}</pre>{image}</noscript>
 <script type="module">{script}</script>
 </body>
 </html>
@@ -177,13 +177,13 @@ def content_policy(digests: Iterable[str]) -> str:
     )
 
 
-def writable(text: str) -> str:
+def replace_surrogates(text: str) -> str:
     """A text without lone surrogates, which neither a file nor a message to a notebook can contain."""
     return "".join("\ufffd" if "\ud800" <= character <= "\udfff" else character for character in text)
 
 
 def _view(part: PagePart) -> dict[str, Any]:
-    ready = part.data if isinstance(part.data, bytes) else packed(part.data)
+    ready = part.data if isinstance(part.data, bytes) else pack(part.data)
     data = base64.b64encode(ready).decode()
     return {"module": part.module, "traits": dict(part.traits), "data": data}
 
@@ -265,7 +265,7 @@ def saved_view(title: str, page: str) -> str:
     return f'<div class="boolab-saved">{_STYLE}{_RUN_HINT}{_TRUST}{_SCRIPTS}{frame}{_FIT}</div>'
 
 
-def too_large(page: str) -> str:
+def size_note(page: str) -> str:
     """What stands in place of a page that a notebook does not keep."""
     note = f"Too large to keep in a notebook ({len(page):,} characters): run the cell, or write it with to_html(path)."
     return f'<div class="boolab-saved">{_STYLE}<p>{note}</p></div>'

@@ -19,11 +19,11 @@ from boolab.widgets._base.standalone_html import (
     WIDGET_VIEW,
     PagePart,
     module_of,
-    packed,
+    pack,
     page,
     saved_view,
+    size_note,
     styles_of,
-    too_large,
 )
 
 if TYPE_CHECKING:
@@ -93,9 +93,9 @@ class Shown:
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, Any]:
         """The live widget; a page in a frame for exported notebooks; a text for everything else."""
-        return self._live() | self._saved()
+        return self._live_bundle() | self._saved_bundle()
 
-    def _live(self) -> dict[str, Any]:
+    def _live_bundle(self) -> dict[str, Any]:
         """The live widget, if there is one, and a text."""
         lines = [repr(self), *map(clean, self._text().splitlines())]
         bundle: dict[str, Any] = {"text/plain": "\n".join(lines)}
@@ -104,20 +104,20 @@ class Shown:
             bundle[WIDGET_VIEW] = {"version_major": 2, "version_minor": 0, "model_id": model_id}
         return bundle
 
-    def _saved(self) -> dict[str, Any]:
+    def _saved_bundle(self) -> dict[str, Any]:
         """What stands in for the live widget without a kernel: its page, or why it is not kept."""
         framed = self._page()
         return {
-            "text/html": saved_view(clean(self._title()), framed) if len(framed) <= MAX_INLINE else too_large(framed)
+            "text/html": saved_view(clean(self._title()), framed) if len(framed) <= MAX_INLINE else size_note(framed)
         }
 
     def _bundles(self) -> Iterator[dict[str, Any]]:
         """A display as two outputs: the live widget, then the page. One where there is no live widget."""
-        live = self._live()
+        live = self._live_bundle()
         if WIDGET_VIEW in live:
             yield live
             live = {}  # it is on the screen while its page is made, which can take seconds
-        yield live | self._saved()
+        yield live | self._saved_bundle()
 
     def _ipython_display_(self, **_: object) -> None:
         """Display the live widget and, as an output of its own, the page that stands in for it without a kernel."""
@@ -162,11 +162,11 @@ class View(Shown, anywidget.AnyWidget):  # type: ignore[misc] # anywidget has no
     def __init__(self, data: object, **traits: Any) -> None:  # noqa: ANN401 - the subclass's own
         """Pack the plain data for the JavaScript file, or make them later by a function; `traits` are synced ones."""
         self._plain = data
-        super().__init__(**({} if callable(data) else {"_data": packed(data)}), **traits)
+        super().__init__(**({} if callable(data) else {"_data": pack(data)}), **traits)
 
     @traitlets.default("_data")
     def _pack(self) -> bytes:
-        return packed(self._plain() if callable(self._plain) else self._plain)
+        return pack(self._plain() if callable(self._plain) else self._plain)
 
     def open(self) -> None:
         """Open the comm. Where no kernel runs, nothing reads what is sent, so data that are made later are left out."""
@@ -184,7 +184,7 @@ class View(Shown, anywidget.AnyWidget):  # type: ignore[misc] # anywidget has no
     def show(self, data: object) -> None:
         """Draw other data."""
         self._plain = data
-        self._data = packed(data)
+        self._data = pack(data)
 
     def _parts(self) -> list[PagePart]:
         return [PagePart(self._module, self._data, {name: getattr(self, name) for name in self._own_traits()})]

@@ -99,7 +99,7 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
         self.path = user_path(path)
         self._given = [*models], [*tools]
         self._file = self._read()
-        self.text = self._decoded(self._file)
+        self.text = self._decode(self._file)
         self.place = 0
         self._filling = False
         self._problems: dict[str, str] = {}
@@ -133,7 +133,7 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
     @property
     def changed(self) -> bool:
         """Whether there is something to save."""
-        return self.text != self._on_disk
+        return self.text != self._saved_text
 
     @property
     def messages(self) -> dict[str, str]:
@@ -180,7 +180,7 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
             AgentFileError: if it cannot be read.
         """
         file = self._read()
-        self.text = self._decoded(file)
+        self.text = self._decode(file)
         self._file = file
         self._before = []
         self.place = min(self.place, len(read_agents(self.text)) - 1)
@@ -189,7 +189,7 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
     # --- Between the form and the text --------------------------------------------------------------------------------
 
     @property
-    def _on_disk(self) -> str:
+    def _saved_text(self) -> str:
         """The text of the file, as it was read or saved."""
         return self._file.text() or ""
 
@@ -203,7 +203,7 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
             raise AgentFileError(msg, path=self.path)
         return file
 
-    def _decoded(self, file: UserFile) -> str:
+    def _decode(self, file: UserFile) -> str:
         try:
             text = file.text() or ""
         except ConfigFileError as error:
@@ -337,12 +337,12 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
 
     def _show_defaults(self) -> None:
         """In an empty field of a limit, the value that applies."""
-        applying = self._applying()
+        applying = self._default_texts()
         for name in AGENT_LIMITS:
             value = applying.get(name)
             self.fields[name].placeholder = HINTS[name] if value is None else f"{value}; a number or none"
 
-    def _applying(self) -> dict[str, str]:
+    def _default_texts(self) -> dict[str, str]:
         """What holds where a field is empty, by key; without the limits if the agent cannot be read."""
         agent = self._agent()
         if agent is None:
@@ -356,7 +356,7 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
         """What is valid, changed and saved."""
         agent, messages = read_agents(self.text)[self.place], self.messages
         name = str(agent.data.get("name", self.path.stem))
-        changed = changes_of(self._on_disk, self.text, self.place)
+        changed = changes_of(self._saved_text, self.text, self.place)
         return " ".join(filter(None, [verdict_of(name, messages, changed), messages.get("", "")]))
 
     def _show_verdict(self, text: str) -> None:
@@ -379,7 +379,7 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
         return "\n".join([self._verdict(), *lines, *self.effective])
 
     def _form(self) -> list[dict[str, str]]:
-        messages, applying = self.messages, self._applying()
+        messages, applying = self.messages, self._default_texts()
         return [
             {
                 "name": name,
@@ -399,7 +399,7 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
     def _results(self) -> dict[str, Any]:
         """What results from the fields: the policy and its limits, the unknown keys, and what saving changes."""
         extra = [{"name": str(name), "value": repr(value)} for name, value in self.extra.items()]
-        diff = diff_of(self._on_disk, self.text)
+        diff = diff_of(self._saved_text, self.text)
         agent = self._agent()
         policy = "" if agent is None else str(policy_of(agent))
         return {"policy": policy, "limits": self.effective, "extra": extra, "diff": [line._asdict() for line in diff]}

@@ -118,7 +118,7 @@ def counting_of(setting: Setting, tools: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def counted_anew(setting: Setting, request: Mapping[str, Any]) -> Setting:
+def change_counting(setting: Setting, request: Mapping[str, Any]) -> Setting:
     """A setting whose calls are compared by another identity (`same`), or with other exempt tools (`exempt`)."""
     if not request:
         return setting

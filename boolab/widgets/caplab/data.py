@@ -73,12 +73,12 @@ class CapTables:
         """The group of a setting; None for all runs."""
         return None if setting.agent == ALL_AGENTS else self.groups[setting.agent]
 
-    def named(self, setting: Setting) -> Setting:
+    def name_agent(self, setting: Setting) -> Setting:
         """The setting with the agent that its limits are for, in place of the name of a group."""
         group = self.group(setting)
         return setting if group is None else setting._replace(agent=group.limits_of)
 
-    def at(self, setting: Setting) -> CapTable:
+    def get_table(self, setting: Setting) -> CapTable:
         """The table for a setting's identity, scope and agent; its limits do not matter."""
         if setting.agent != ALL_AGENTS and setting.agent not in self.groups:
             agent_names = ", ".join(map(repr, dict.fromkeys([ALL_AGENTS, *self.groups])))
@@ -89,23 +89,27 @@ class CapTables:
                 f"agent={ALL_AGENTS!r}: subagents have limits of their own, so that one agent has to be chosen: {names}"
             )
         check_scope(setting.scope)
-        return self._asked(_kept(self._tables, _where(setting), MAX_TABLES, lambda: self._counted(setting)), setting)
+        return self._apply_question(
+            _get_cached(self._tables, _table_key(setting), MAX_TABLES, lambda: self._count_table(setting)), setting
+        )
 
-    def once(self, setting: Setting) -> CapTable:
+    def get_table_once(self, setting: Setting) -> CapTable:
         """The same table, not kept if it is not: for what needs it once, so that those in use stay."""
-        return self._asked(self._tables.get(_where(setting)) or self._counted(setting), setting)
+        return self._apply_question(self._tables.get(_table_key(setting)) or self._count_table(setting), setting)
 
-    def _asked(self, table: CapTable, setting: Setting) -> CapTable:
+    def _apply_question(self, table: CapTable, setting: Setting) -> CapTable:
         """The table with what is asked of it now."""
         table.question = self.question
-        table.found = self.found(setting)
+        table.found = self.find_recommendation(setting)
         return table
 
-    def _counted(self, setting: Setting) -> CapTable:
+    def _count_table(self, setting: Setting) -> CapTable:
         of_all = self.ledger(setting)
         kept_ledger = of_all.apply_own_limits()
         values = {
-            name: values_of(name, _peak(kept_ledger, counter), self._advised(setting, name) | self._set_by_code[name])
+            name: values_of(
+                name, _peak(kept_ledger, counter), self._advised_values(setting, name) | self._set_by_code[name]
+            )
             for name, counter in self._counters(setting).items()
         }
         group = self.group(setting)
@@ -114,7 +118,7 @@ class CapTables:
         group_ledger = of_all if group is None else of_all.take(mask)
         if group is not None and self.question.success is None and not self._has_labels(group):
             group_ledger = dataclasses.replace(group_ledger, success_by=PROXY)
-        return CapTable(group_ledger, values, self.named(setting), self.question)
+        return CapTable(group_ledger, values, self.name_agent(setting), self.question)
 
     def _has_labels(self, group: RunGroup) -> bool:
         """Whether successes of a group are labels, as `recommend` decides it."""
@@ -138,24 +142,26 @@ class CapTables:
         """All runs as columns, as recorded, under a setting's identity and scope."""
         watched = settings_of({name: [2] for name in AGENT_LIMITS}, self.question.policy, setting.identity).detectors()
         key = (identity_words(setting.identity), setting.scope)
-        return _kept(self._ledgers, key, MAX_LEDGERS, lambda: ledger_of(self.runs, watched, setting.scope))
+        return _get_cached(self._ledgers, key, MAX_LEDGERS, lambda: ledger_of(self.runs, watched, setting.scope))
 
     def _counters(self, setting: Setting) -> dict[str, str]:
         axes = settings_of({name: [2] for name in AGENT_LIMITS}, self.question.policy, setting.identity).axes
         return {name: next(axis.counter for axis in axes if axis.name == name) for name in AGENT_LIMITS}
 
-    def _advised(self, setting: Setting, name: str) -> set[int]:
+    def _advised_values(self, setting: Setting, name: str) -> set[int]:
         """The values of an axis that are recommended for some share to keep, so that they stay on its slider."""
-        limits = [recommendation["setting"] or {} for recommendation in self._found.get(_where(setting), {}).values()]
+        limits = [
+            recommendation["setting"] or {} for recommendation in self._found.get(_table_key(setting), {}).values()
+        ]
         return {limit_values[name] for limit_values in limits if limit_values.get(name) is not None}
 
-    def found(self, setting: Setting) -> dict[str, Any] | None:
+    def find_recommendation(self, setting: Setting) -> dict[str, Any] | None:
         """The recommendation for a setting's identity, scope and agent; None if it has not been computed."""
-        return self._found.get(_where(setting), {}).get(self.question)
+        return self._found.get(_table_key(setting), {}).get(self.question)
 
-    def recommended(self, setting: Setting) -> dict[str, Any]:
+    def get_recommendation(self, setting: Setting) -> dict[str, Any]:
         """The result of `recommend` for a setting's identity, scope and agent; the first time takes a while."""
-        result = self.found(setting)
+        result = self.find_recommendation(setting)
         if result is None:
             result = self.search(setting, self.question)
             self.add(setting, self.question, result)
@@ -163,7 +169,7 @@ class CapTables:
 
     def add(self, setting: Setting, question: Question, result: dict[str, Any]) -> None:
         """Keep the result of a search, and put its values on the sliders."""
-        key = _where(setting)
+        key = _table_key(setting)
         self._found.setdefault(key, {})[question] = result
         table, limits = self._tables.get(key), result["setting"] or {}
         if table is not None and any(value not in table.options[name] for name, value in limits.items()):
@@ -184,7 +190,7 @@ class CapTables:
                     del self._tables[key]  # the next one has it
 
     def search(self, setting: Setting, question: Question) -> dict[str, Any]:
-        """The result of `recommend`, as `recommended` has it; another thread may call it, as it keeps nothing."""
+        """The result of `recommend`, as `get_recommendation` has it. Another thread may call it: it keeps nothing."""
         group = None if self.roots else self.group(setting)
         runs = self._as_given if group is None else [self._as_given[index] for index in group.runs]
         empty_result: dict[str, Any] = {
@@ -197,7 +203,7 @@ class CapTables:
             advice = recommend(
                 runs, question.keep, question.confidence, question.objective, success=question.success,
                 scope=setting.scope,
-                policy=question.policy, identity=_known_to(runs, setting.identity),
+                policy=question.policy, identity=_drop_uncalled_tools(runs, setting.identity),
                 by="agent" if self.roots else None,
             )  # fmt: skip
         except SettingError as error:
@@ -209,7 +215,7 @@ class CapTables:
         limits = {name: None if value is pd.NA else int(value) for name, value in row_limits.items()}
         return empty_result | {
             "setting": limits if row["qualifies"] else None,
-            "reason": None if row["qualifies"] else _why_none(row, self._n_runs(setting)),
+            "reason": None if row["qualifies"] else _missing_reason(row, self._n_runs(setting)),
             "tasks": int(row["tasks"]),
             "more_needed": int(row["more_needed"]),
             "sentences": [
@@ -221,7 +227,9 @@ class CapTables:
         }
 
 
-def _kept(cache: OrderedDict[Hashable, _Value], key: Hashable, max_items: int, make: Callable[[], _Value]) -> _Value:
+def _get_cached(
+    cache: OrderedDict[Hashable, _Value], key: Hashable, max_items: int, make: Callable[[], _Value]
+) -> _Value:
     """The value of a key, made if it is missing; the value that was not used for the longest time is dropped."""
     if key not in cache:
         cache[key] = make()
@@ -240,11 +248,11 @@ def _agents_of_roots(runs: Sequence[Run]) -> list[str]:
     return order_agents([run.agent for run in roots], [run.parent_run_id is None for run in roots])
 
 
-def _where(setting: Setting) -> Hashable:
+def _table_key(setting: Setting) -> Hashable:
     return identity_words(setting.identity), setting.scope, setting.agent
 
 
-def _why_none(row: pd.Series[Any], n_runs: int) -> str:
+def _missing_reason(row: pd.Series[Any], n_runs: int) -> str:
     """Why nothing is recommended for so many runs, in a few words."""
     n = int(row["more_needed"])
     if not n:
@@ -258,7 +266,7 @@ def _why_none(row: pd.Series[Any], n_runs: int) -> str:
     return f"needs {count(n, f'more {noun}')} that {'ends by itself' if n == 1 else 'end by themselves'}"
 
 
-def _known_to(runs: Iterable[Run], identity: Identities) -> Identities:
+def _drop_uncalled_tools(runs: Iterable[Run], identity: Identities) -> Identities:
     """An identity without the tools that these runs do not call, because only another agent does."""
     if isinstance(identity, str):
         return identity

@@ -43,7 +43,7 @@ def title_of(curve: CapCurve, keep: float, advised: int | None = None, confidenc
         return f"What each cap saves of the {curve.measure}"
     if not _keeps(curve.kept_lower[-1], curve.total, keep):
         return f"Under these other limits no cap keeps {level(keep)} of the {curve.success}"
-    cap = tightest(curve, keep) if advised is None else advised
+    cap = find_tightest(curve, keep) if advised is None else advised
     if cap is None:
         return f"No cap that stops a {curve.noun} keeps {level(keep)} of the {curve.success}"
     share = curve.shares[[*curve.caps].index(cap)]
@@ -66,7 +66,7 @@ def note_of(curve: CapCurve, confidence: float, other_limits: str = "", *, turns
     return f"{sentence}{band}"
 
 
-def tightest(curve: CapCurve, keep: float) -> int | None:
+def find_tightest(curve: CapCurve, keep: float) -> int | None:
     """The tightest cap that keeps a share of the successes on record; None if none does."""
     rows = zip(curve.caps, curve.kept_lower, strict=True)
     return next((cap for cap, kept_count in rows if curve.total and _keeps(kept_count, curve.total, keep)), None)

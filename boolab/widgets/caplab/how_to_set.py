@@ -60,16 +60,16 @@ def _ways(name: str, limits: Limits, limit_values: Mapping[str, int]) -> Iterato
     done_limits: set[str] = set()
     for part in exported.parts:
         if ways and part.sets <= done_limits:
-            ways[-1]["others"].append({"where": _where(part), "text": part.text})
+            ways[-1]["others"].append({"where": _location(part), "text": part.text})
             continue
         done_limits |= part.sets
         part_limits = {axis: value for axis, value in limit_values.items() if axis in part.sets}
-        ways.append(_way(name, title, _where(part), part.text, part_limits))
+        ways.append(_way(name, title, _location(part), part.text, part_limits))
         ways[-1]["notes"] = [*exported.notes] if part.language == "json" else []
     yield from ways
 
 
-def _where(part: Part) -> str:
+def _location(part: Part) -> str:
     return f"{part.path}: {part.how}" if part.path else part.how
 
 

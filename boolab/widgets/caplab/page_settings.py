@@ -31,10 +31,10 @@ def settings_in_page(
     shown_limits = [limit_values for limit_values in (setting.limits, extra_limits) if limit_values]
     full = {(limit_values["tool_budget"], limit_values["doom_loop"]) for limit_values in shown_limits} | {(None, None)}
     values = {
-        name: sampled(table.options[name], SAMPLED[name] if all_columns else 0, (pair[n] for pair in full))
+        name: sample_values(table.options[name], SAMPLED[name] if all_columns else 0, (pair[n] for pair in full))
         for n, name in enumerate(("tool_budget", "doom_loop"))
     }
-    sampled_caps = sampled(
+    sampled_caps = sample_values(
         table.options["max_steps"], SAMPLED["max_steps"], (limit_values["max_steps"] for limit_values in shown_limits)
     )
     patterns: dict[str, int] = {}
@@ -45,23 +45,29 @@ def settings_in_page(
             column_setting = setting._replace(tool_budget=budget, doom_loop=doom)
             answers = [table.answer_at(column_setting._replace(max_steps=cap), rows) for cap in caps]
             for answer in answers:
-                answer["how"] = _with_pattern(answer["how"], patterns)
+                answer["how"] = _split_pattern(answer["how"], patterns)
             limits = {"tool_budget": budget, "doom_loop": doom}
             curve = table.curve({"max_steps": None, **limits})
             columns.append({**limits, "caps": caps, "answers": answers, "curve": curve})
-    return {"values": values, "columns": columns, "patterns": [*patterns], "some": _some(table, values), "note": NOTE}
+    return {
+        "values": values,
+        "columns": columns,
+        "patterns": [*patterns],
+        "some": _partial_note(table, values),
+        "note": NOTE,
+    }
 
 
 HeldSettings = dict[str, Any]
 
 
-def _with_pattern(texts: object, patterns: dict[str, int]) -> list[Any]:
+def _split_pattern(texts: object, patterns: dict[str, int]) -> list[Any]:
     """Texts as the place of a pattern and the numbers in it: the texts of most settings differ in numbers only."""
     parts = _NUMBER.split(json.dumps(texts, ensure_ascii=False))
     return [patterns.setdefault("\0".join(parts[::2]), len(patterns)), parts[1::2]]
 
 
-def _some(table: CapTable, values: Mapping[str, Sequence[int | None]]) -> str:
+def _partial_note(table: CapTable, values: Mapping[str, Sequence[int | None]]) -> str:
     """Which limits are held in part; "" if all are."""
     texts = [
         f"{len(held_values) - 1} of {count(len(table.options[name]) - 1, LIMITS[name].label)}"
@@ -71,7 +77,9 @@ def _some(table: CapTable, values: Mapping[str, Sequence[int | None]]) -> str:
     return f"This page holds {' and '.join(texts)}: a notebook has all." if texts else ""
 
 
-def sampled(values: Sequence[int | None], max_values: int, extra_values: Iterable[int | None] = ()) -> list[int | None]:
+def sample_values(
+    values: Sequence[int | None], max_values: int, extra_values: Iterable[int | None] = ()
+) -> list[int | None]:
     """Some of the ascending values of an axis: its ends, `max_values` at most in between, and `extra_values`."""
     indices = {*_places(len(values), max_values)} if max_values else {len(values) - 1}
     wanted_values = set(extra_values)

@@ -78,7 +78,7 @@ class SavedByTask:
         self._task: Ints = names.factorize()[0]
         self._whole = np.bincount(self._task, self._until[span_ledger.first[1:]] - self._until[span_ledger.first[:-1]])
 
-    def saved(self, columns: Sequence[Sequence[int]]) -> Array:
+    def sum_saved(self, columns: Sequence[Sequence[int]]) -> Array:
         """What a setting saves of each task."""
         keys = self._stops.keys(columns)[:, 0]
         stopped = keys != np.iinfo(keys.dtype).max
@@ -86,11 +86,11 @@ class SavedByTask:
         parts = self._until[self._first[1:]] - self._until[stop_rows]
         return np.bincount(self._task, parts, minlength=len(self._whole)).astype(float)
 
-    def least(self, columns: Sequence[Sequence[int]], confidence: float) -> float | None:
+    def lower_bound(self, columns: Sequence[Sequence[int]], confidence: float) -> float | None:
         """The lower bound of the share that a setting saves, one-sided; None where there is nothing to save."""
         if not self._whole.any() or confidence <= 0.5:  # noqa: PLR2004 - no bound below the middle
             return None
-        return share(self.saved(columns), self._whole, 2 * confidence - 1).low
+        return share(self.sum_saved(columns), self._whole, 2 * confidence - 1).low
 
 
 def weights_of(ledger: Ledger, run_places: Places, name: str) -> Ints:

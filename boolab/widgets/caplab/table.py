@@ -28,11 +28,11 @@ from boolab.widgets.caplab.controls import Values, edges_of, end_of, is_log, tic
 from boolab.widgets.caplab.figures import (
     CapCurve,
     figures_of,
+    find_tightest,
     frontier_title,
     note_of,
     notes_of,
     skipped_values,
-    tightest,
     tips_of,
     title_of,
     trade_in_numbers,
@@ -57,8 +57,8 @@ class CapTable:
         noun: What one of them is called: "run" or "turn".
         options: By axis, the values of its slider, from tight to loose; None, which is off, comes last.
         question: The options of the study. The title of the figure is of the share of successes to keep.
-        found: What is recommended, as `CapTables.recommended` returns it; None until it has been computed. The title is
-            of its limits where they are those of the figure.
+        found: What is recommended, as `CapTables.get_recommendation` returns it; None until it has been computed. The
+            title is of its limits where they are those of the figure.
         complete: By axis, whether these are all whole numbers up to the largest that makes a difference.
     """
 
@@ -74,7 +74,7 @@ class CapTable:
         self._where = base_setting
         self._settings = settings_of(self.options, question.policy, base_setting.identity)
         self._places = Places(ledger)
-        self._sums = _by_axes(aggregate_of(ledger, self._settings), self._settings)
+        self._sums = _arrange_by_axes(aggregate_of(ledger, self._settings), self._settings)
         self._first_stops = FirstStops(ledger, self._settings, self._places)
         self._lengths: Ints = np.diff(ledger.first)
         self._names = {name: [*map(str, ledger.runs[name])] for name in ("run_id", "task", "agent")}
@@ -89,10 +89,10 @@ class CapTable:
         self._successes = int((ledger.success == 1).sum())
         self._kept_by_task = KeptByTask(ledger, self._first_stops)
         end = end_of(self._extent, self.opening["max_steps"] or 1)
-        self._edges, self._end = edges_of(end, self.longest)
+        self._edges, self._end = edges_of(end, self.longest_run)
 
     @property
-    def longest(self) -> int:
+    def longest_run(self) -> int:
         """The most steps of a run, in the longest of its scopes."""
         return int(self._extent.max(initial=1))
 
@@ -107,13 +107,13 @@ class CapTable:
         no_limits: Limits = dict.fromkeys(AGENT_LIMITS)
         if self.found is not None:
             return {**(self.found["setting"] or no_limits)}
-        return {**no_limits, "max_steps": tightest(self._curve(no_limits), self.question.keep)}
+        return {**no_limits, "max_steps": find_tightest(self._curve(no_limits), self.question.keep)}
 
     # --- One setting --------------------------------------------------------------------------------------------------
 
     def sums(self, limits: Limits) -> dict[str, int]:
         """The sums of a setting, as `counterfactual(..., aggregate=True)` names them; cost in micro-dollars."""
-        indices = tuple(self._at(name, limits[name]) for name in AGENT_LIMITS)
+        indices = tuple(self._index_of(name, limits[name]) for name in AGENT_LIMITS)
         return {name: int(values[indices]) for name, values in self._sums.items()}
 
     def answer(self, setting: Setting, rows: int = ROWS) -> dict[str, Any]:
@@ -124,7 +124,7 @@ class CapTable:
         """The same without the curve, which all caps have in common."""
         sums = self.sums(setting.limits)
         kept_counts = {"lower": sums["kept_lower"], "upper": sums["kept_upper"], "of": sums["successes"]}
-        saved = [self._saved(name, sums) for name in dict.fromkeys((self.measure, "steps"))]
+        saved = [self._saved_amount(name, sums) for name in dict.fromkeys((self.measure, "steps"))]
         trade = trade_in_numbers(kept_counts, saved[0])
         stops = self._stops(setting.limits)
         stopped_runs = np.flatnonzero(stops.stopped)
@@ -155,13 +155,13 @@ class CapTable:
             ),
             "ends": self._ends(sums),
             "open": {name: sums[f"n_{name}"] for name in ("not_identified", "unknown")},
-            "cut_by_length": self._by_length(stops.stopped),
+            "cut_by_length": self._count_by_length(stops.stopped),
             "rows": [self._row(run, stops) for run in run_order[:rows]],
             "short": short_of(setting.limits),
             "how": how_to_set(setting._replace(agent=self._where.agent), self.question.policy),
         }
 
-    def _at(self, name: str, value: int | None) -> int:
+    def _index_of(self, name: str, value: int | None) -> int:
         values = self.options[name]
         if value not in values or isinstance(value, bool):
             options = [option for option in values if option is not None]
@@ -205,7 +205,7 @@ class CapTable:
             "limit": None if axis is None else stops.limits[axis.name],
             "at": int(stops.boundary[run]),
             "needed": int(self._lengths[run]),
-            "ended_by": "interrupted" if reason is None and self._turn else ended_by(reason),
+            "ended_by": "interrupted" if reason is None and self._turn else describe_end(reason),
             "name": name if self._turn is None else f"{name}, turn {self._turn[run]:,}",
             "begins": int(self._begins[run]),
             "ended": bool(self.ledger.terminated[run]),
@@ -213,7 +213,7 @@ class CapTable:
             "lost": bool(stops.is_lost[run]),
         }
 
-    def _saved(self, name: str, sums: Mapping[str, int]) -> dict[str, Any]:
+    def _saved_amount(self, name: str, sums: Mapping[str, int]) -> dict[str, Any]:
         scale = MICRO if name == "cost" else 1
         saved, total = sums[f"saved_{name}"], sums[name] + sums[f"saved_{name}"]
         missing = sums.get(f"n_unknown_{name}", 0)
@@ -238,15 +238,15 @@ class CapTable:
     def _saved_least(self, limits: Limits) -> float | None:
         """The lower bound of the share that a setting saves."""
         columns = chosen_columns(self._settings, self.options, limits)
-        bound = self._by_task.least(columns, self.question.confidence)
+        bound = self._by_task.lower_bound(columns, self.question.confidence)
         return None if bound is None else round(bound, 4)
 
     def curve(self, limits: Limits) -> dict[str, Any]:
         """What is kept and saved over all caps, the other limits as they are, and the titles that this gives."""
         curve, confidence = self._curve(limits), self.question.confidence
-        cap, advised = tightest(curve, self.question.keep), self._advised(limits)
+        cap, advised = find_tightest(curve, self.question.keep), self._advised_cap(limits)
         other_limits = {name: limits[name] for name in AGENT_LIMITS[1:] if limits[name] is not None}
-        loops = self._over("doom_loop", {**limits, "max_steps": None})
+        loops = self._curve_over("doom_loop", {**limits, "max_steps": None})
         shares = [
             {"value": value, "saved": share, "kept": kept_count / curve.total}
             for value, share, kept_count in zip(loops.caps, loops.shares, loops.kept_lower, strict=True)
@@ -269,12 +269,12 @@ class CapTable:
         }
 
     def _curve(self, limits: Limits) -> CapCurve:
-        curve = self._over("max_steps", limits)
+        curve = self._curve_over("max_steps", limits)
         off_bound = self._least_kept(curve.kept_lower[-1], {**limits, "max_steps": None})
-        bounds = self._at_least(limits, "max_steps").tolist()
+        bounds = self._lower_bounds(limits, "max_steps").tolist()
         return dataclasses.replace(curve, at_least=[*bounds[:-1], off_bound])
 
-    def _advised(self, limits: Limits) -> int | None:
+    def _advised_cap(self, limits: Limits) -> int | None:
         """The recommended cap, if the other recommended limits are these."""
         recommended_limits = None if self.found is None else self.found["setting"]
         if recommended_limits is None or any(recommended_limits[name] != limits[name] for name in AGENT_LIMITS[1:]):
@@ -282,9 +282,9 @@ class CapTable:
         cap: int | None = recommended_limits["max_steps"]
         return cap
 
-    def _over(self, axis: str, limits: Limits) -> CapCurve:
+    def _curve_over(self, axis: str, limits: Limits) -> CapCurve:
         """What is kept, saved and stopped by each value of an axis, the other limits as they are. It has no bounds."""
-        index = tuple(slice(None) if name == axis else self._at(name, limits[name]) for name in AGENT_LIMITS)
+        index = tuple(slice(None) if name == axis else self._index_of(name, limits[name]) for name in AGENT_LIMITS)
         values = self.options[axis]
         sums = {name: array[index] for name, array in self._sums.items()}
         scale = MICRO if self.measure == "cost" else 1
@@ -303,7 +303,7 @@ class CapTable:
             noun=self.noun,
         )
 
-    def _by_length(self, mask: Any) -> dict[str, list[int]]:  # noqa: ANN401 - an array of flags
+    def _count_by_length(self, mask: Any) -> dict[str, list[int]]:  # noqa: ANN401 - an array of flags
         """How many of some runs are of each length, by how they turned out."""
         return {
             name: np.histogram(self._extent[mask & (self.ledger.success == code)], self._edges)[0].tolist()
@@ -313,9 +313,9 @@ class CapTable:
     def _least_kept(self, kept_count: int, limits: Limits) -> float:
         """The lower bound of what a setting keeps; all where it has no limit, and that keeps all."""
         is_unlimited = all(value is None for value in limits.values()) and kept_count == self._successes
-        return 1.0 if is_unlimited else round(float(self._at_least(limits)[0]), 4)
+        return 1.0 if is_unlimited else round(float(self._lower_bounds(limits)[0]), 4)
 
-    def _at_least(self, limits: Limits, axis: str = "") -> Array:
+    def _lower_bounds(self, limits: Limits, axis: str = "") -> Array:
         """The lower bound of what a setting keeps, or each value of an axis, the other limits as they are."""
         columns = chosen_columns(self._settings, self.options, limits)
         for index, own in enumerate(self._settings.axes):
@@ -323,9 +323,9 @@ class CapTable:
                 columns[index] = list(range(len(self.options[axis])))
         return self._kept_by_task.least(columns, self.question.confidence)
 
-    def over_caps(self, limits: Limits) -> pd.DataFrame:
+    def caps_frame(self, limits: Limits) -> pd.DataFrame:
         """A frame with a row for each cap, the other limits as they are, for `plot_caps`."""
-        budget, doom = (self._at(name, limits[name]) for name in AGENT_LIMITS[1:])
+        budget, doom = (self._index_of(name, limits[name]) for name in AGENT_LIMITS[1:])
         frame = pd.DataFrame({name: values[:, budget, doom] for name, values in self._sums.items()})
         for name in ("cost", "saved_cost"):
             frame[f"{name}_usd"] = frame.pop(name) / MICRO
@@ -339,7 +339,7 @@ class CapTable:
     def base(self) -> dict[str, Any]:
         """What the figure shows whatever the limits are, as plain data."""
         ledger = self.ledger
-        lengths = self._by_length(np.ones(ledger.n_runs, dtype=bool))
+        lengths = self._count_by_length(np.ones(ledger.n_runs, dtype=bool))
         caps = [value for value in self.options["max_steps"] if value is not None]
         proxy = ledger.success_by != LABEL
         return {
@@ -405,7 +405,7 @@ class _RunStops(NamedTuple):
     limits: Limits
 
 
-def _by_axes(sums: Sums, settings: Settings) -> Sums:
+def _arrange_by_axes(sums: Sums, settings: Settings) -> Sums:
     """Sums with one dimension for each of `AGENT_LIMITS`, in their order; the policy's further limits hold."""
     limit_axes = [next(n for n, axis in enumerate(settings.axes) if axis.name == name) for name in AGENT_LIMITS]
     policy_axes = [n for n in range(len(settings.axes)) if n not in limit_axes]
@@ -430,7 +430,7 @@ def _shared_prefix(tasks: Sequence[str]) -> str:
     return begins.pop() if len(begins) == 1 else ""
 
 
-def ended_by(reason: str | None) -> str:
+def describe_end(reason: str | None) -> str:
     """How a run ended on record, in plain words."""
     plain = {None: "not on record", "finished": "by itself", "aborted": "aborted", "error": "an error"}
     return plain[reason] if reason in plain else f"its own {str(reason).replace('_', ' ')}"

@@ -59,7 +59,7 @@ class TrialEvidence:
     def cap_beyond(self, table: CapTable) -> int | None:
         """The step cap that is tried, if it is beyond all runs of a table, and counts the same successes."""
         result, cap = self.result, self.result.settings.get("max_steps")
-        if list(result.settings) != ["max_steps"] or cap is None or int(cap) <= table.longest:
+        if list(result.settings) != ["max_steps"] or cap is None or int(cap) <= table.longest_run:
             return None
         same_successes = result.successes == table.successes and (result.success == PROXY) == table.base["proxy"]
         return int(cap) if self.groups and same_successes and result.successes and result.n_open else None
@@ -70,16 +70,16 @@ class TrialEvidence:
         if cap is None:
             return table.base
         caps = [value for value in table.options["max_steps"] if value is not None]
-        far = cap > FAR * table.longest and is_log([*caps, cap])
+        far = cap > FAR * table.longest_run and is_log([*caps, cap])
         return {
             **table.base,
             "end": cap,
-            "known_to": table.longest,
+            "known_to": table.longest_run,
             "longer": 0,
             "log": table.base["log"] or far,
         }
 
-    def shown(self, table: CapTable) -> dict[str, Any]:
+    def page_data(self, table: CapTable) -> dict[str, Any]:
         """The sentence, the evidence, and, for a cap beyond the record, the marks of the figure, as plain data."""
         columns, rows = self._rows
         cap = self.cap_beyond(table)

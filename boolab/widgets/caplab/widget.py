@@ -24,9 +24,9 @@ from boolab.limits.table import AGENT_LIMITS, MEASURES, MeasureName
 from boolab.trials.result import TrialResult
 from boolab.trials.trial import Trial
 from boolab.whatif.step_table import one_scope
-from boolab.widgets._base.standalone_html import PagePart, packed
+from boolab.widgets._base.standalone_html import PagePart, pack
 from boolab.widgets._base.widget import page_or_path, png_of
-from boolab.widgets.caplab.controls import counted_anew, counting_of, tools_by_calls
+from boolab.widgets.caplab.controls import change_counting, counting_of, tools_by_calls
 from boolab.widgets.caplab.data import CapTables
 from boolab.widgets.caplab.how_to_set import short_of
 from boolab.widgets.caplab.page_settings import settings_in_page
@@ -165,8 +165,8 @@ class CapLab(OpensRuns):
         self._tables.put_on_sliders({name: wanted[name] for name in AGENT_LIMITS if name in wanted})
         new = self._setting._replace(**wanted)
         places = [name for name in AGENT_LIMITS if name not in wanted]
-        new = self._fitting(new, places)
-        self._tables.at(
+        new = self._fit_to_sliders(new, places)
+        self._tables.get_table(
             new
         )  # an error for an agent, a scope or an identity that is not accepted, before anything moves
         self._untouched = self._untouched and not any(name in wanted for name in AGENT_LIMITS)
@@ -175,7 +175,7 @@ class CapLab(OpensRuns):
     @property
     def answer(self) -> dict[str, Any]:
         """All that is shown of the present setting, as plain data."""
-        return self._tables.at(self._setting).answer(self._setting, self._figure.rows)
+        return self._tables.get_table(self._setting).answer(self._setting, self._figure.rows)
 
     @property
     def recommended(self) -> dict[str, Any]:
@@ -184,7 +184,7 @@ class CapLab(OpensRuns):
         The first time takes seconds for thousands of runs. `setting` is None where nothing qualifies; `sentences`
         explain it.
         """
-        return self._tables.recommended(self._setting)
+        return self._tables.get_recommendation(self._setting)
 
     @property
     def keep(self) -> float:
@@ -198,9 +198,9 @@ class CapLab(OpensRuns):
         self._refresh()
         self._begin_search()
 
-    def _fitting(self, setting: Setting, names: list[str]) -> Setting:
+    def _fit_to_sliders(self, setting: Setting, names: list[str]) -> Setting:
         """The setting with limits that are on the sliders of its identity and scope: the next looser ones."""
-        values = self._tables.at(setting).options
+        values = self._tables.get_table(setting).options
         looser: dict[str, Any] = {
             name: next((value for value in values[name] if value is None or value >= limit), None)
             for name in names
@@ -215,7 +215,7 @@ class CapLab(OpensRuns):
 
     def _opening(self, setting: Setting) -> Setting:
         """The setting with the limits that are shown at first: the recommended ones, or a cap that does on record."""
-        return setting._replace(**self._tables.at(setting).opening)
+        return setting._replace(**self._tables.get_table(setting).opening)
 
     def _reopen(self) -> None:
         """Show the limits that are shown at first, until the user chooses others."""
@@ -249,20 +249,20 @@ class CapLab(OpensRuns):
             self._take_recommended()
             return
         counting = {name: request.pop(name) for name in ("same", "exempt") if name in request}
-        setting = counted_anew(self._setting._replace(**request), counting)
+        setting = change_counting(self._setting._replace(**request), counting)
         self._untouched = self._untouched and not any(name in request for name in AGENT_LIMITS)
-        self._move(self._opening(setting) if self._untouched else self._fitting(setting, list(AGENT_LIMITS)))
+        self._move(self._opening(setting) if self._untouched else self._fit_to_sliders(setting, list(AGENT_LIMITS)))
 
     def _data_of(self, setting: Setting, rows: int = ROWS) -> dict[str, Any]:
-        table, recommendation = self._tables.at(setting), self._tables.found(setting)
+        table, recommendation = self._tables.get_table(setting), self._tables.find_recommendation(setting)
         return {
             "agents": self._agents,
             "counting": counting_of(setting, self._tools),
-            **self._of_table(table, setting.agent),
+            **self._table_data(table, setting.agent),
             "keep": self.keep,
             "keeps": sorted({*KEEPS, self.keep}),
             "answer": table.answer(setting, rows),
-            "recommended": recommendation and {**recommendation, "words": _in_short(recommendation)},
+            "recommended": recommendation and {**recommendation, "words": _summarise(recommendation)},
             "searching": self._search is not None,
             "answered": self._answered,
             "grid": None,
@@ -270,17 +270,17 @@ class CapLab(OpensRuns):
             "by_agent": None,
         }
 
-    def _of_table(self, table: CapTable, agent: str) -> dict[str, Any]:
+    def _table_data(self, table: CapTable, agent: str) -> dict[str, Any]:
         """What is shown of some runs whatever the limits are, with the trial of them."""
         if self._trial is None or not self._trial.is_of(agent):
             return {"base": table.base, "trial": None}
-        return {"base": self._trial.base(table), "trial": self._trial.shown(table)}
+        return {"base": self._trial.base(table), "trial": self._trial.page_data(table)}
 
     # --- The recommended setting --------------------------------------------------------------------------------------
 
     def _begin_search(self) -> None:
         """Compute the recommended setting in the background, if there is an event loop."""
-        if self._tables.found(self._setting) is not None or self._search is not None:
+        if self._tables.find_recommendation(self._setting) is not None or self._search is not None:
             return
         try:
             loop = asyncio.get_running_loop()
@@ -328,34 +328,34 @@ class CapLab(OpensRuns):
         Raises:
             OSError: if the file cannot be written.
         """
-        self._tables.recommended(self._setting)
+        self._tables.get_recommendation(self._setting)
         self._reopen()
         self._refresh()
         self._others_in_page = other_agents
         try:
-            for setting in self._others():
-                self._tables.recommended(setting)
+            for setting in self._other_settings():
+                self._tables.get_recommendation(setting)
             return page_or_path(self._page(), path)
         finally:
             self._others_in_page = True
 
-    def _saved(self) -> dict[str, Any]:
-        self._tables.recommended(self._setting)  # the page has what the live view opens on in a moment
+    def _saved_bundle(self) -> dict[str, Any]:
+        self._tables.get_recommendation(self._setting)  # the page has what the live view opens on in a moment
         self._reopen()
         self._refresh()
-        return super()._saved()
+        return super()._saved_bundle()
 
     def _title(self) -> str:
-        base = self._tables.at(self._setting).base
+        base = self._tables.get_table(self._setting).base
         return f"caps on {count(base['units'], base['noun'])}"
 
     def _text(self) -> str:
-        table, answer = self._tables.at(self._setting), self.answer
+        table, answer = self._tables.get_table(self._setting), self.answer
         stopped = answer["cut"]
-        recommendation = self._tables.found(self._setting)
-        trial_data = self._of_table(table, self._setting.agent)["trial"]
+        recommendation = self._tables.find_recommendation(self._setting)
+        trial_data = self._table_data(table, self._setting.agent)["trial"]
         lines = [
-            f"Setting: {format_setting(self._tables.named(self._setting))}",
+            f"Setting: {format_setting(self._tables.name_agent(self._setting))}",
             f"Kept: {format_kept(answer['kept'])} {table.base['success']}.",
             *(f"Saved: {format_saved(saved)}." for saved in answer["saved"]),
             f"Stopped: {count(stopped['n'], table.noun)}, {stopped['succeeded']} of them {table.base['success']}.",
@@ -369,34 +369,34 @@ class CapLab(OpensRuns):
         data = {
             **self._data_of(self._setting, MAX_IN_PAGE),
             "searching": False,
-            "grid": self._held(self._setting, all_columns=True)["grid"],
+            "grid": self._held_data(self._setting, all_columns=True)["grid"],
             "held": list(self._runs()),
             "by_agent": self._other_agents(),
         }
         return [PagePart("caplab", data, {"opened": None, "rows": MAX_IN_PAGE, "wanted": None})]
 
-    def _held(self, setting: Setting, *, all_columns: bool) -> dict[str, Any]:
+    def _held_data(self, setting: Setting, *, all_columns: bool) -> dict[str, Any]:
         """What a page holds of one agent."""
-        table, recommendation = self._tables.once(setting), self._tables.found(setting)
+        table, recommendation = self._tables.get_table_once(setting), self._tables.find_recommendation(setting)
         extra_limits = None if recommendation is None else recommendation["setting"]
         return {
-            **self._of_table(table, setting.agent),
-            "recommended": recommendation and {**recommendation, "words": _in_short(recommendation)},
+            **self._table_data(table, setting.agent),
+            "recommended": recommendation and {**recommendation, "words": _summarise(recommendation)},
             "grid": settings_in_page(table, setting, extra_limits, MAX_IN_PAGE, all_columns=all_columns),
         }
 
     def _other_agents(self) -> dict[str, dict[str, Any]]:
         """What a page holds of the agents that are not shown at first, as far as there is room."""
         room, data_by_agent = MAX_BYTES_IN_PAGE, {}
-        for setting in self._others():
-            agent_data = self._held(setting, all_columns=False)
-            room -= len(packed(agent_data))
+        for setting in self._other_settings():
+            agent_data = self._held_data(setting, all_columns=False)
+            room -= len(pack(agent_data))
             if room < 0:
                 break
             data_by_agent[setting.agent] = agent_data
         return data_by_agent
 
-    def _others(self) -> list[Setting]:
+    def _other_settings(self) -> list[Setting]:
         """The settings without limits of the agents that a page may hold besides the one that is shown."""
         names = [agent["name"] for agent in self._agents] if self._others_in_page else []
         chosen_names = [*names[:MAX_AGENTS_IN_PAGE], *(names[-1:] if ALL_AGENTS in names[-1:] else [])]
@@ -404,7 +404,7 @@ class CapLab(OpensRuns):
         return [no_limits._replace(agent=name) for name in dict.fromkeys(chosen_names) if name != self._setting.agent]
 
     def _runs(self) -> dict[str, PagePart]:
-        rows = self._tables.at(self._setting).answer(self._setting, MAX_IN_PAGE)["rows"]
+        rows = self._tables.get_table(self._setting).answer(self._setting, MAX_IN_PAGE)["rows"]
         run_ids = tuple(dict.fromkeys(row["run"] for row in rows))
         if self._replays is None or self._replays[0] != run_ids:  # a page needs them twice
             self._replays = run_ids, replay_parts(self._by_id[run_id] for run_id in run_ids)
@@ -413,12 +413,12 @@ class CapLab(OpensRuns):
     def _picture(self) -> bytes:
         from boolab.plots.caps import plot_caps
 
-        table = self._tables.at(self._setting)
-        caps, saved = table.over_caps(self._setting.limits), MEASURES[table.measure].column
+        table = self._tables.get_table(self._setting)
+        caps, saved = table.caps_frame(self._setting.limits), MEASURES[table.measure].column
         return png_of(lambda figure: plot_caps(caps, saved=saved, ax=figure.subplots()), (9, 4))
 
 
-def _in_short(recommendation: Mapping[str, Any]) -> str:
+def _summarise(recommendation: Mapping[str, Any]) -> str:
     """The recommended limits in a few words, with their confidence; "" if there are none."""
     if recommendation["setting"] is None:
         return ""

@@ -16,9 +16,9 @@ from boolab.display.tool_kinds import Kind, kind_of
 from boolab.limits.call_identity import arguments_hash
 from boolab.limits.table import LIMIT_OF_REASON, LIMITS
 from boolab.sweeps.divergence import DivergenceKind
-from boolab.widgets._base.run_texts import dollars_of, in_words, labelled, tokens_of
+from boolab.widgets._base.run_texts import describe_text, dollars_of, label_call, tokens_of
 from boolab.widgets.compare.alignment import Stretch, align
-from boolab.widgets.replay.cards import without_commands
+from boolab.widgets.replay.cards import remove_commands
 
 MAX_NAMED: Final = 3  # calls of a step in a sentence
 _TEXT: Final = 160
@@ -188,7 +188,7 @@ def _commands(step: Step) -> tuple[str, ...]:
 
 def _command(call: ToolCall) -> str:
     """A call as a command line."""
-    value = labelled(call).value
+    value = label_call(call).value
     if not isinstance(value, dict):
         return f"{call.name} {call.arguments}"
     command = value.get("command")
@@ -245,7 +245,7 @@ def _quoted(messages: Sequence[tuple[str, str]] | None, others: Sequence[tuple[s
 
 
 def _step_in_words(step: Step) -> str:
-    labels = [labelled(call).label for call in step.response.tool_calls]
+    labels = [label_call(call).label for call in step.response.tool_calls]
     if step.error:
         return f"fails: {_line(step.error, _QUOTE)}"
     if labels:
@@ -257,7 +257,7 @@ def _result_in_words(mine: Step, other: Step) -> str:
     """The first call that has another result."""
     pairs = zip(mine.response.tool_calls, mine.results, other.results, strict=True)
     call, result = next((c, r) for c, r, its in pairs if _result_of(r) != _result_of(its))
-    label = labelled(call).label
+    label = label_call(call).label
     if result is None:
         return f"drops {label}"
     failed = " fails and" if result.is_error else ""
@@ -304,15 +304,15 @@ def _compact(step: Step, numbers: dict[tuple[str, ...], int]) -> dict[str, Any]:
     """What is drawn of a step. `commands` is a number, the same for steps with the same commands."""
     calls = []
     for call, result in zip(step.response.tool_calls, step.results, strict=True):
-        kind, label, _ = labelled(call)
+        kind, label, _ = label_call(call)
         kind = _kind_of_command(label) if kind == "execute" else kind
         state = "dropped" if result is None else "failed" if result.is_error else "ok"
-        missing = in_words(call.arguments) if is_redacted(call.arguments) else ""
+        missing = describe_text(call.arguments) if is_redacted(call.arguments) else ""
         calls.append({"kind": kind, "label": label, "state": state, "missing": missing})
-    written = [(call.arguments, labelled(call).value) for call in step.response.tool_calls]
-    text = without_commands(step.response.text, written)
+    written = [(call.arguments, label_call(call).value) for call in step.response.tool_calls]
+    text = remove_commands(step.response.text, written)
     commands = numbers.setdefault(_commands(step), len(numbers))
-    missing = f"text {in_words(text)}" if is_redacted(text) else ""
+    missing = f"text {describe_text(text)}" if is_redacted(text) else ""
     line = "" if missing else _line(text, _TEXT)
     return {"calls": calls, "commands": commands, "text": line, "missing": missing, "error": _line(step.error, _TEXT)}
 

@@ -48,7 +48,7 @@ def card_of(
     command = value.get("command") if used_keys and isinstance(value, Mapping) else None
     if isinstance(command, str) and command.isidentifier():
         used_keys.add("command")  # what an editor with several commands does is seen in its diff
-    subject, whole_keys = _about(tool, kind, arguments if value is None else value, edits, used_keys)
+    subject, whole_keys = _main_argument(tool, kind, arguments if value is None else value, edits, used_keys)
     fields = (
         []
         if used_keys and value is None
@@ -63,7 +63,7 @@ def is_refused(result: str) -> bool:
     return result.startswith(_REFUSALS)
 
 
-def without_commands(text: str, calls: Iterable[tuple[str, object]]) -> str:
+def remove_commands(text: str, calls: Iterable[tuple[str, object]]) -> str:
     """A text without the code blocks that only repeat what its calls say."""
     if _FENCE not in text:
         return text
@@ -75,7 +75,7 @@ def without_commands(text: str, calls: Iterable[tuple[str, object]]) -> str:
     return text if shortened == text else shortened.strip()
 
 
-def _about(tool: str, kind: str, value: object, edits: list[Edit], used_keys: set[str]) -> tuple[str, set[str]]:
+def _main_argument(tool: str, kind: str, value: object, edits: list[Edit], used_keys: set[str]) -> tuple[str, set[str]]:
     """The main argument in one line, and the names of those that are shown whole in it."""
     if edits and isinstance(value, Mapping) and "command" in used_keys and edits[0].path:
         path = edits[0].path
@@ -110,22 +110,22 @@ def _fields(value: object, shown_keys: set[str]) -> Iterator[list[str]]:
     if isinstance(value, Mapping):
         for key, item in value.items():
             if key not in shown_keys:
-                yield [str(key), _in_text(item)]
+                yield [str(key), _argument_text(item)]
     elif value not in ("", None):
-        yield ["arguments", _in_text(value)]
+        yield ["arguments", _argument_text(value)]
 
 
-def _in_text(value: object) -> str:
+def _argument_text(value: object) -> str:
     """An argument as text: a list of texts a line each, what has parts as JSON."""
     if isinstance(value, str):
         return value
     if isinstance(value, list) and value and all(isinstance(item, str) and "\n" not in item for item in value):
         return "\n".join(value)
     flat = json.dumps(value, ensure_ascii=False)
-    return flat if len(flat) <= _MAX_FLAT and "\\" not in flat else _outlined(value)
+    return flat if len(flat) <= _MAX_FLAT and "\\" not in flat else _outline_value(value)
 
 
-def _outlined(value: object, indent: str = "") -> str:
+def _outline_value(value: object, indent: str = "") -> str:
     """A value with parts as indented lines, its texts as they are."""
     if isinstance(value, Mapping) and value:
         return "\n".join(_entry(f"{key}:", item, indent) for key, item in value.items())
@@ -136,7 +136,7 @@ def _outlined(value: object, indent: str = "") -> str:
 
 
 def _entry(name: str, value: object, indent: str) -> str:
-    inner = _outlined(value, indent + "  ")
+    inner = _outline_value(value, indent + "  ")
     flat = "\n" not in inner and not (isinstance(value, Mapping | list) and value)
     if flat or name == "-":
         return f"{indent}{name} {inner.lstrip()}"

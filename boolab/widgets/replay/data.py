@@ -24,7 +24,7 @@ from boolab.widgets._base.run_texts import calls_of, dollars_of, tokens_of
 from boolab.widgets.replay.cards import is_refused
 from boolab.widgets.replay.events import Child, children_of, moments_of, rows_between
 from boolab.widgets.replay.gauges import counts_by_turn, curves_of, gauges_of, slow_steps
-from boolab.widgets.replay.header import MIN_STREAK, header_of, used_in
+from boolab.widgets.replay.header import MIN_STREAK, header_of, sum_usage
 from boolab.widgets.replay.steps import (
     call_streaks,
     flag_steps,
@@ -34,7 +34,7 @@ from boolab.widgets.replay.steps import (
     step_rows,
     turn_rows,
 )
-from boolab.widgets.replay.what_if_marks import acting, limits_of, marks_of_each, stop_boundary
+from boolab.widgets.replay.what_if_marks import describe_acting, limits_of, marks_of_each, stop_boundary
 
 MAX_GENERATIONS: Final = 20
 """How many generations of subagents one Replay has."""
@@ -109,7 +109,7 @@ def _data(
         "pills": _pills(run),
         "stop": _stop(run),
         "finding": _finding(longest, marks),
-        "acting": acting(marks),
+        "acting": describe_acting(marks),
         "notes": [*_notes(run), *_marking_notes(marks), *_children_notes(children, family.left_out)],
         "kinds": dict(KINDS),
         "timed": is_timed(run),
@@ -172,7 +172,7 @@ def _stop(run: Run) -> dict[str, Any]:
 
 def _finding(longest: int, marks: Sequence[dict[str, Any]]) -> str | None:
     repeated = f"{longest:,} identical calls in a row" if longest >= MIN_STREAK else None
-    return "; ".join(filter(None, (repeated, acting(marks)))) or None
+    return "; ".join(filter(None, (repeated, describe_acting(marks)))) or None
 
 
 def _notes(run: Run) -> Iterator[str]:
@@ -187,7 +187,7 @@ def _notes(run: Run) -> Iterator[str]:
         "costs": sum(usage.cost is None for usage in usages),
     }
     nowhere = [name for name, missing in unknown.items() if n and missing == n]
-    tokens, dollars = used_in(run)
+    tokens, dollars = sum_usage(run)
     sums = [name for name, total in (("tokens", tokens), ("costs", dollars)) if name in nowhere and total is not None]
     nowhere = [name for name in nowhere if name not in sums]
     nowhere += ["errors"] if errors and not any(errors) else []

@@ -38,7 +38,7 @@ def diff_rows(old: str, new: str) -> list[DiffRow]:
         if tag == "equal":
             rows += [DiffRow(" ", (line,)) for line in old_lines[i:j]]
         else:
-            rows += _changed(old_lines[i:j], new_lines[k:m])
+            rows += _changed_rows(old_lines[i:j], new_lines[k:m])
     return rows
 
 
@@ -46,22 +46,22 @@ def _changes(old_lines: Sequence[str], new_lines: Sequence[str]) -> Iterator[tup
     if len(old_lines) + len(new_lines) <= MAX_LINES:
         yield from SequenceMatcher(None, old_lines, new_lines).get_opcodes()
         return
-    start = _alike_from_start(old_lines, new_lines)
-    end = _alike_from_start(old_lines[start:][::-1], new_lines[start:][::-1])
+    start = _count_common_start(old_lines, new_lines)
+    end = _count_common_start(old_lines[start:][::-1], new_lines[start:][::-1])
     n, m = len(old_lines), len(new_lines)
     yield "equal", 0, start, 0, start
     yield "replace", start, n - end, start, m - end
     yield "equal", n - end, n, m - end, m
 
 
-def _alike_from_start(left_lines: Sequence[str], right_lines: Sequence[str]) -> int:
+def _count_common_start(left_lines: Sequence[str], right_lines: Sequence[str]) -> int:
     return next(
         (i for i, (a, b) in enumerate(zip(left_lines, right_lines, strict=False)) if a != b),
         min(len(left_lines), len(right_lines)),
     )
 
 
-def _changed(removed: Sequence[str], added: Sequence[str]) -> list[DiffRow]:
+def _changed_rows(removed: Sequence[str], added: Sequence[str]) -> list[DiffRow]:
     """Lines that took the place of others; a line that is like one of those is compared with it."""
     minus = [DiffRow("-", (line,)) for line in removed]
     plus = [DiffRow("+", (line,)) for line in added]
@@ -70,7 +70,7 @@ def _changed(removed: Sequence[str], added: Sequence[str]) -> list[DiffRow]:
     first = 0
     for i, line in enumerate(removed):
         for k in range(first, len(added)):
-            compared = _compared(line, added[k])
+            compared = _compare_lines(line, added[k])
             if compared:
                 minus[i], plus[k] = DiffRow("-", compared[0]), DiffRow("+", compared[1])
                 first = k + 1
@@ -78,7 +78,7 @@ def _changed(removed: Sequence[str], added: Sequence[str]) -> list[DiffRow]:
     return minus + plus
 
 
-def _compared(old: str, new: str) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
+def _compare_lines(old: str, new: str) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
     """Two lines in parts, of which every second one is changed; None if they are not alike."""
     a, b = _PART.findall(old), _PART.findall(new)
     if max(len(a), len(b)) > _MAX_PARTS:
@@ -87,12 +87,12 @@ def _compared(old: str, new: str) -> tuple[tuple[str, ...], tuple[str, ...]] | N
     if matcher.real_quick_ratio() < _MIN_RATIO or matcher.ratio() < _MIN_RATIO:
         return None
     codes = matcher.get_opcodes()
-    return _in_parts([(tag == "equal", "".join(a[i:j])) for tag, i, j, _, _ in codes]), _in_parts(
+    return _merge_pieces([(tag == "equal", "".join(a[i:j])) for tag, i, j, _, _ in codes]), _merge_pieces(
         [(tag == "equal", "".join(b[k:m])) for tag, _, _, k, m in codes]
     )
 
 
-def _in_parts(pieces: Sequence[tuple[bool, str]]) -> tuple[str, ...]:
+def _merge_pieces(pieces: Sequence[tuple[bool, str]]) -> tuple[str, ...]:
     """Pieces one after another, joined so that they are in turn unchanged and changed."""
     parts = [""]
     for is_equal, text in pieces:
@@ -121,13 +121,13 @@ class DiffLine(NamedTuple):
 
 def diff_of(old: str, new: str) -> list[DiffLine]:
     """The lines that are removed and added, in order, each with two unchanged lines around it."""
-    lines = [*_numbered("\n".join(old.splitlines()), "\n".join(new.splitlines()))]
+    lines = [*_number_lines("\n".join(old.splitlines()), "\n".join(new.splitlines()))]
     changed = [index for index, line in enumerate(lines) if line.old is None or line.new is None]
     near = {*chain.from_iterable(range(index - _CONTEXT, index + _CONTEXT + 1) for index in changed)}
     return [line for index, line in enumerate(lines) if index in near]
 
 
-def _numbered(old: str, new: str) -> Iterator[DiffLine]:
+def _number_lines(old: str, new: str) -> Iterator[DiffLine]:
     old_number = new_number = 0
     for sign, parts in diff_rows(old, new):
         old_number += sign != "+"

@@ -57,24 +57,29 @@ class Edit(NamedTuple):
 def edits_of(kind: str, value: object, result: str = "", window: str = "") -> list[Edit]:
     """The edits of a call, in order; none if it is no edit whose texts are known."""
     if isinstance(value, str):
-        return list(_of_patch(value, ()))
+        return list(_patch_edits(value, ()))
     if not isinstance(value, Mapping):
         return []
     path = _text(value, *_PATHS)
-    edits = _of_texts(path, value) or _of_patches(value) or _of_command(value) or _of_content(path, kind, value)
+    edits = (
+        _text_edits(path, value)
+        or _patch_list_edits(value)
+        or _command_edits(value)
+        or _content_edits(path, kind, value)
+    )
     open_path = (_WINDOW.findall(window) or [""])[-1]
-    return [_placed(edit._replace(path=edit.path or open_path), result, window) for edit in edits]
+    return [_place_edit(edit._replace(path=edit.path or open_path), result, window) for edit in edits]
 
 
 def _text(value: Mapping[Any, Any], *keys: str) -> str:
     return next((value[key] for key in keys if isinstance(value.get(key), str)), "")
 
 
-def _of_texts(path: str, value: Mapping[Any, Any]) -> list[Edit]:
+def _text_edits(path: str, value: Mapping[Any, Any]) -> list[Edit]:
     """An old and a new text, or a list of such."""
     entries = value.get("edits")
     if isinstance(entries, list) and entries and all(isinstance(entry, Mapping) for entry in entries):
-        edit_lists = [_of_texts(_text(entry, *_PATHS) or path, entry) for entry in entries]
+        edit_lists = [_text_edits(_text(entry, *_PATHS) or path, entry) for entry in entries]
         return [edit._replace(keys=("edits",)) for edit in chain.from_iterable(edit_lists)] if all(edit_lists) else []
     for old, new in _OLD_NEW:
         if isinstance(value.get(old), str) and isinstance(value.get(new), str):
@@ -83,7 +88,7 @@ def _of_texts(path: str, value: Mapping[Any, Any]) -> list[Edit]:
     return []
 
 
-def _of_content(path: str, kind: str, value: Mapping[Any, Any]) -> list[Edit]:
+def _content_edits(path: str, kind: str, value: Mapping[Any, Any]) -> list[Edit]:
     """A text that is inserted, or all of a file."""
     line_number, added = value.get("insert_line", value.get("line")), _text(value, "new_str", "insert_text", "text")
     if isinstance(line_number, int) and added:
@@ -98,7 +103,7 @@ def _of_content(path: str, kind: str, value: Mapping[Any, Any]) -> list[Edit]:
     return [Edit("", "", added, None, ("text",), "inserted")] if value.get("text") == added != "" else []
 
 
-def _of_command(value: Mapping[Any, Any]) -> list[Edit]:
+def _command_edits(value: Mapping[Any, Any]) -> list[Edit]:
     """A command of SWE-agent's line editor, which names the lines that are replaced by their numbers."""
     command = value.get("command")
     match = _EDIT_COMMAND.fullmatch(command) if isinstance(command, str) else None
@@ -109,7 +114,7 @@ def _of_command(value: Mapping[Any, Any]) -> list[Edit]:
     return [Edit("", "", match[3], int(match[1]), ("command",), f"in place of lines {match[1]} to {match[2]}")]
 
 
-def _placed(edit: Edit, result: str, window: str) -> Edit:
+def _place_edit(edit: Edit, result: str, window: str) -> Edit:
     """An edit with what results show of it: where its new lines are, and which lines they replaced."""
     if edit.first is None:
         return edit._replace(first=_first_line(edit.new, result))
@@ -128,19 +133,19 @@ def is_window(result: str) -> bool:
     return _WINDOW.search(result) is not None
 
 
-def _of_patches(value: Mapping[Any, Any]) -> list[Edit]:
+def _patch_list_edits(value: Mapping[Any, Any]) -> list[Edit]:
     for key in _PATCHES:
         text = value.get(key)
         if isinstance(text, list) and text and all(isinstance(word, str) for word in text):
             text = text[-1]  # a command line, whose last word is the patch
         if isinstance(text, str):
-            edits = list(_of_patch(text, (key,))) or list(_of_blocks(_text(value, *_PATHS), text, key))
+            edits = list(_patch_edits(text, (key,))) or list(_block_edits(_text(value, *_PATHS), text, key))
             if edits:
                 return edits
     return []
 
 
-def _of_blocks(path: str, text: str, key: str) -> Iterator[Edit]:
+def _block_edits(path: str, text: str, key: str) -> Iterator[Edit]:
     """Blocks with the text that is searched for, and what replaces it."""
     old: list[str] | None = None
     new: list[str] | None = None
@@ -158,7 +163,7 @@ def _of_blocks(path: str, text: str, key: str) -> Iterator[Edit]:
             old.append(line)
 
 
-def _of_patch(text: str, keys: tuple[str, ...]) -> Iterator[Edit]:
+def _patch_edits(text: str, keys: tuple[str, ...]) -> Iterator[Edit]:
     """The hunks of a patch: Codex' format ("*** Update File: ...") or a unified diff."""
     if "*** Begin Patch" not in text and not re.search(r"^@@ -\d", text, re.MULTILINE):
         return

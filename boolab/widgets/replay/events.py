@@ -12,7 +12,7 @@ from boolab.core.text import clean, clip, count
 from boolab.core.types import MICRO, Event, ToolCall
 from boolab.display.numbers import duration, money, short_number
 from boolab.display.tool_kinds import kind_of
-from boolab.widgets._base.run_texts import in_words
+from boolab.widgets._base.run_texts import describe_text
 from boolab.widgets.replay.header import limit_name
 
 
@@ -74,7 +74,7 @@ def children_of(run: Run, candidates: Iterable[Run] = ()) -> list[Child]:
     children = []
     for child in child_runs.values():
         event = start_events.get(child.run_id)
-        start = _since(run, child) if event is None else event.t_ms
+        start = _start_delay(run, child) if event is None else event.t_ms
         step, call = positions_by_run.get(child.run_id, (None, None))
         children.append(Child(child, step, call, start))
     return sorted(children, key=lambda child: (child.step is None, child.step or 0, child.call or 0))
@@ -87,7 +87,7 @@ def _placed_calls(run: Run) -> Iterator[tuple[int, int, ToolCall]]:
             yield step.index, index, call
 
 
-def _since(run: Run, child: Run) -> int | None:
+def _start_delay(run: Run, child: Run) -> int | None:
     """How long after its parent a run began, if both have a time."""
     if run.started_at is None or child.started_at is None:
         return None
@@ -126,7 +126,7 @@ def moments_of(run: Run, opening: Mapping[int, Message], shown_ids: Collection[s
     if not n:
         return moments
     kinds = {
-        (_after(event, n), str(event.payload.get("what", ""))): event.kind
+        (_event_step(event, n), str(event.payload.get("what", ""))): event.kind
         for event in run.events
         if event.kind in _INPUT_EVENTS
     }
@@ -134,9 +134,9 @@ def moments_of(run: Run, opening: Mapping[int, Message], shown_ids: Collection[s
         if message is not opening.get(step_number):
             text = message.text
             kind = kinds.get((step_number - 1, text)) or ("input" if message.role == "user" else message.role)
-            moments[min(step_number, n) - 1].append({"kind": kind, "t_ms": None, "text": in_words(text)})
+            moments[min(step_number, n) - 1].append({"kind": kind, "t_ms": None, "text": describe_text(text)})
     for event in run.events:
-        after = _after(event, n)
+        after = _event_step(event, n)
         if event.kind in _INPUT_EVENTS | _ROW_EVENTS or str(event.payload.get("run_id")) in shown_ids:
             continue
         step = after if event.kind in _STEP_EVENTS and after else after + 1
@@ -146,7 +146,7 @@ def moments_of(run: Run, opening: Mapping[int, Message], shown_ids: Collection[s
     return moments
 
 
-def _after(event: Event, last: int) -> int:
+def _event_step(event: Event, last: int) -> int:
     """The step after which an event came; the last one if the event does not have a number."""
     after = event.payload.get("after_step")
     return after if isinstance(after, int) else last
@@ -156,8 +156,8 @@ def _text_of(event: Event) -> str:
     """An event's payload as text: its sentence, then its other facts."""
     payload = event.payload
     if event.kind == "subagent":
-        return _of_subagent(payload)
-    sentence = next((in_words(str(payload[name])) for name in ("what", "text") if payload.get(name)), "")
+        return _describe_subagent(payload)
+    sentence = next((describe_text(str(payload[name])) for name in ("what", "text") if payload.get(name)), "")
     facts = [_fact(name, value) for name, value in payload.items() if name not in _LEFT_OUT_KEYS and value is not None]
     if isinstance(payload.get("wait_ms"), int):
         facts.append(f"again after {duration(payload['wait_ms'])}")
@@ -171,10 +171,10 @@ def _fact(name: str, value: object) -> str:
             return f"cost {money(value / MICRO)}"
         if name.endswith("tokens"):
             return f"{name.replace('_', ' ')} {short_number(value)}"
-    return f"{name} {in_words(str(value))}"
+    return f"{name} {describe_text(str(value))}"
 
 
-def _of_subagent(payload: Mapping[str, Any]) -> str:
+def _describe_subagent(payload: Mapping[str, Any]) -> str:
     """That a subagent begins, or how it ended; any fact of the event may be missing."""
     agent = payload.get("agent") or "a subagent"
     if payload.get("reason") is None:
@@ -219,9 +219,13 @@ def _end(run: Run) -> str:
 def _compactions(run: Run) -> Iterator[dict[str, Any]]:
     """Those of a live run with their summaries; of a log, their events."""
     for compaction in run.compactions:
-        title = f"Compaction: failed, {compaction.fault}" if compaction.fault else _compacted(compaction.kept_from)
+        title = (
+            f"Compaction: failed, {compaction.fault}"
+            if compaction.fault
+            else _describe_compaction(compaction.kept_from)
+        )
         size = f"The context was about {short_number(compaction.tokens)} tokens."
-        yield _compaction(compaction.before - 1, title, size, in_words(compaction.summary), "its summary")
+        yield _compaction(compaction.before - 1, title, size, describe_text(compaction.summary), "its summary")
     if run.compactions:
         return
     for event in run.events:
@@ -239,7 +243,7 @@ def _compaction(after: int, title: str, text: str, details: str, details_label: 
 
 def _next_message(run: Run, after: int) -> str:
     """The first message that came in after a step: in logs, the summary is often one."""
-    return next((in_words(message.text) for step_number, message in run.inputs if step_number == after + 1), "")
+    return next((describe_text(message.text) for step_number, message in run.inputs if step_number == after + 1), "")
 
 
 def _subagents(run: Run, children: Sequence[Child]) -> Iterator[dict[str, Any]]:
@@ -260,7 +264,7 @@ def _step_at(run: Run, child: Child) -> int:
     return sum(start is not None and start <= child.start_ms for start in starts)
 
 
-def _compacted(kept_from: int) -> str:
+def _describe_compaction(kept_from: int) -> str:
     return f"Compaction: a summary took the place of all before step {kept_from:,}."
 
 
@@ -269,6 +273,8 @@ def _stop(run: Run, marks: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     title = f"The run ended here: {run.stop_reason.replace('_', ' ')} {stop_place(run)}{rule}."
     last = run.wrap_up.text if run.wrap_up is not None else run.synthesis or ""
     sentinel = run.sentinel.text if run.sentinel is not None else ""
-    details = "\n\n".join(dict.fromkeys(map(in_words, filter(None, (sentinel, last)))))  # each once: some are the same
+    details = "\n\n".join(
+        dict.fromkeys(map(describe_text, filter(None, (sentinel, last))))
+    )  # each once: some are the same
     name = next((mark["limit"] for mark in marks if mark["own"]), run.stop.rule or run.stop_reason)
-    return _row("stop", run.n_steps, title, in_words(run.error or ""), name=name, details=details)
+    return _row("stop", run.n_steps, title, describe_text(run.error or ""), name=name, details=details)

@@ -36,7 +36,7 @@ def counts_by_turn(run: Run) -> bool:
     return scope_of(run.source) == "turn"
 
 
-def nameless(run: Run) -> Run:
+def remove_names(run: Run) -> Run:
     """The run without its names, which no counter needs: no text column accepts the lone surrogates in some.
 
     A source whose limits hold for the whole run stays: counters start again, or not, by it, and it is a known name.
@@ -47,12 +47,12 @@ def nameless(run: Run) -> Run:
 
 def gauges_of(run: Run, compared: Sequence[tuple[str, int, str]] = ()) -> list[dict[str, Any]]:
     """The counters of a run after each of its steps, as its rules read them, with their limits; None is unknown."""
-    ledger = ledger_of(nameless(run), (RepeatStreak(run.identity), ErrorStreak()))
+    ledger = ledger_of(remove_names(run), (RepeatStreak(run.identity), ErrorStreak()))
     other_limits = [(counter, value, name) for counter, value, name in compared if name != run.policy]
-    return [*_gauges(run.limits, ledger, RepeatStreak(run.identity).name, other_limits), *_measured(run)]
+    return [*_gauges(run.limits, ledger, RepeatStreak(run.identity).name, other_limits), *_measured_curves(run)]
 
 
-def _measured(run: Run) -> Iterator[dict[str, Any]]:
+def _measured_curves(run: Run) -> Iterator[dict[str, Any]]:
     """What no rule reads: the context that was sent, and the time that the model took."""
     sizes = [step.response.usage.input_tokens for step in run.steps]
     times = [step.model_ms for step in run.steps]
@@ -134,14 +134,14 @@ def slow_steps(run: Run) -> list[dict[str, Any]]:
         return []
     min_ms = max(_MIN_SLOW_MS, _SLOW * median(times.values()))
     slowest = sorted((step for step, model_ms in times.items() if model_ms >= min_ms), key=lambda step: -times[step])
-    causes = dict(_retried(run))
+    causes = dict(_retry_counts(run))
     return [
         {"step": step, "text": ": ".join(filter(None, (duration(times[step]), causes.get(step))))}
         for step in slowest[:_MAX_LABELLED]
     ]
 
 
-def _retried(run: Run) -> Iterator[tuple[int, str]]:
+def _retry_counts(run: Run) -> Iterator[tuple[int, str]]:
     retries = Counter(event.payload.get("after_step") for event in run.events if event.kind == "retry")
     for step, n in retries.items():
         if isinstance(step, int):

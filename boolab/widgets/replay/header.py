@@ -13,7 +13,7 @@ from boolab.core.text import count
 from boolab.core.types import MICRO
 from boolab.display.numbers import duration, money, short_number, whole_percent
 from boolab.frames.runs import known_sum
-from boolab.widgets._base.run_texts import calls_of, dollars_of, shown, tokens_of
+from boolab.widgets._base.run_texts import calls_of, dollars_of, tokens_of, visible_text
 from boolab.widgets.replay.gauges import counts_by_turn
 
 MIN_STREAK: Final = 3
@@ -26,9 +26,9 @@ _COMMAND: Final = re.compile(r"/\S+")
 
 def header_of(run: Run, marks: Sequence[Mapping[str, Any]], longest: int) -> dict[str, Any]:
     """What the head of a replay shows: title, facts, prompt, tools, outcome, figures and verdict."""
-    texts = [text for message in run.prompt if message.role == "user" and (text := shown(message.text))]
+    texts = [text for message in run.prompt if message.role == "user" and (text := visible_text(message.text))]
     first_prompt = next((text for text in texts if not _COMMAND.fullmatch(text.strip())), "")
-    task_text = shown(run.task)
+    task_text = visible_text(run.task)
     task_title = "" if _COMMAND.fullmatch(task_text.strip()) else task_text
     task = task_text if len(task_text) > _TITLE or "\n" in task_text else first_prompt or task_text
     tool_calls = Counter(call.name for call in calls_of(run))
@@ -38,13 +38,14 @@ def header_of(run: Run, marks: Sequence[Mapping[str, Any]], longest: int) -> dic
         "facts": _facts(run),
         "system": "\n\n".join(
             filter(
-                None, (shown(system_message.text) for system_message in run.prompt if system_message.role == "system")
+                None,
+                (visible_text(system_message.text) for system_message in run.prompt if system_message.role == "system"),
             )
         ),
         "tools": [{"name": name, "calls": calls} for name, calls in tool_calls.most_common()],
         "outcome": _outcome(run),
         "kpis": _kpis(run),
-        "verdict": {"happened": _happened(run, longest), **_limits(run, marks)},
+        "verdict": {"happened": _describe_outcome(run, longest), **_limits(run, marks)},
     }
 
 
@@ -84,11 +85,11 @@ def _is_without_texts(run: Run) -> bool:
 
 
 def _kpis(run: Run) -> list[dict[str, str]]:
-    tokens, dollars = used_in(run)
+    tokens, dollars = sum_usage(run)
     limit = run.limits.get("cost")
     steps = "step" if run.n_steps == 1 else "steps"
     kpis = [("steps", f"{run.n_steps:,}", f"{steps}, {count(run.n_tool_calls, 'call')}")]
-    kpis += [] if tokens is None else [("tokens", short_number(tokens), f"tokens{_cached(run)}")]
+    kpis += [] if tokens is None else [("tokens", short_number(tokens), f"tokens{_cached_text(run)}")]
     if dollars is not None:
         base = "cost, no limit" if limit is None else f"of {money(limit / MICRO)}, its limit"
         kpis.append(("cost", money(dollars), base))
@@ -98,7 +99,7 @@ def _kpis(run: Run) -> list[dict[str, str]]:
     return [{"name": name, "value": value, "label": label} for name, value, label in kpis]
 
 
-def used_in(run: Run) -> tuple[int | None, float | None]:
+def sum_usage(run: Run) -> tuple[int | None, float | None]:
     """The tokens and the dollars of a run: the sums of its steps, else what its log gives for the whole of it."""
     totals = next((event.payload for event in run.events if event.kind == "totals"), {})
     input_tokens, output_tokens, cost = (
@@ -111,7 +112,7 @@ def used_in(run: Run) -> tuple[int | None, float | None]:
     return tokens, cost / MICRO if dollars is None and cost is not None else dollars
 
 
-def _cached(run: Run) -> str:
+def _cached_text(run: Run) -> str:
     usages = [step.response.usage for step in run.steps]
     input_tokens, cached = (
         known_sum([getattr(usage, name) for usage in usages]) for name in ("input_tokens", "cached_tokens")
@@ -119,7 +120,7 @@ def _cached(run: Run) -> str:
     return f", {whole_percent(cached, input_tokens)} cached" if input_tokens and cached is not None else ""
 
 
-def _happened(run: Run, longest: int) -> str:
+def _describe_outcome(run: Run, longest: int) -> str:
     """What happened, in one or two sentences."""
     location = stop_place(run)
     repeats = f", with {longest:,} identical calls in a row" if longest >= MIN_STREAK else ""
@@ -151,9 +152,9 @@ def _limits(run: Run, marks: Sequence[Mapping[str, Any]]) -> dict[str, str]:
         key=lambda mark: int(mark["step"]),
     )
     if not stops:
-        return {"limit": "", "loss": _none(other_marks)}
+        return {"limit": "", "loss": _no_stop_sentence(other_marks)}
     first = stops[0]
-    saved = _after(run, first["step"])
+    saved = _usage_after(run, first["step"])
     if counts_by_turn(run) and len({step.turn for step in run.steps}) > 1:
         loss = "and what the user would have done then is not known."
     else:
@@ -164,14 +165,14 @@ def _limits(run: Run, marks: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     return {"limit": f"{limit_text} would have stopped it after step {first['step']:,},", "loss": loss + others_text}
 
 
-def _after(run: Run, step: int) -> str:
+def _usage_after(run: Run, step: int) -> str:
     """What a run used after a step, where that is on record."""
     cost = known_sum([step_record.response.usage.cost for step_record in run.steps[step:]])
     steps = count(run.n_steps - step, "step")
     return f"{steps} and {money(cost / MICRO)}" if cost else steps
 
 
-def _none(other_marks: Sequence[Mapping[str, Any]]) -> str:
+def _no_stop_sentence(other_marks: Sequence[Mapping[str, Any]]) -> str:
     """That none of the compared limits would have stopped the run, as far as is known."""
     unknown = sum(mark["acts"] == "unknown" for mark in other_marks)
     kinds = "policies" if all(mark["policy"] for mark in other_marks) else "policies and rules"

@@ -15,8 +15,8 @@ from boolab.display.numbers import span
 from boolab.frames.runs import known_sum
 from boolab.limits.call_identity import ObservedCall
 from boolab.limits.detectors.streaks import RepeatStreak
-from boolab.widgets._base.run_texts import in_words, labelled, shown, sizes_of
-from boolab.widgets.replay.cards import card_of, is_refused, without_commands
+from boolab.widgets._base.run_texts import describe_text, label_call, sizes_of, visible_text
+from boolab.widgets.replay.cards import card_of, is_refused, remove_commands
 from boolab.widgets.replay.edits import is_window
 from boolab.widgets.replay.gauges import counts_by_turn
 
@@ -50,9 +50,9 @@ def turn_rows(run: Run, opening: dict[int, Message]) -> list[dict[str, Any]]:
     for number, (turn, steps) in enumerate(_segments(run)):
         first, last = (steps[0].index, steps[-1].index) if steps else (1, 0)
         text = opening[first].text if first in opening else run.task if number == 0 else ""
-        title = next((line.strip() for line in shown(text).splitlines() if line.strip()), "") or f"Turn {turn}"
+        title = next((line.strip() for line in visible_text(text).splitlines() if line.strip()), "") or f"Turn {turn}"
         step_range = {"first": first, "last": last}
-        turns.append({"title": title[:200], "text": shown(text), "missing": sizes_of(text=text)} | step_range)
+        turns.append({"title": title[:200], "text": visible_text(text), "missing": sizes_of(text=text)} | step_range)
     return turns
 
 
@@ -114,12 +114,12 @@ def step_rows(
                 "model_ms": step.model_ms,
                 "ttft_ms": response.ttft_ms,
                 "finish": response.finish_reason,
-                "text": without_commands(
-                    shown(response.text),
-                    ((tool_call.arguments, labelled(tool_call).value) for tool_call in response.tool_calls),
+                "text": remove_commands(
+                    visible_text(response.text),
+                    ((tool_call.arguments, label_call(tool_call).value) for tool_call in response.tool_calls),
                 ),
-                "reasoning": in_words(response.reasoning),
-                "error": in_words(step.error),
+                "reasoning": describe_text(response.reasoning),
+                "error": describe_text(step.error),
                 "missing": sizes_of(text=response.text),
                 "usage": {
                     "input": usage.input_tokens,
@@ -140,7 +140,7 @@ def _outcome(call: ToolCall, result: ToolResult | None) -> tuple[str, str, str]:
 
 
 def _call(call: ToolCall, result: ToolResult | None, start: int | None, window: str) -> dict[str, Any]:
-    kind, label, value = labelled(call)
+    kind, label, value = label_call(call)
     content = "" if result is None else result.content
     refused = is_refused(content)
     arguments_text = call.arguments if value is None else json.dumps(value, indent=2, ensure_ascii=False)
@@ -148,10 +148,10 @@ def _call(call: ToolCall, result: ToolResult | None, start: int | None, window: 
         "tool": call.name,
         "kind": kind,
         "label": label,
-        "arguments": shown(arguments_text),
+        "arguments": visible_text(arguments_text),
         "missing": sizes_of(arguments=call.arguments, result=content),
         "parse_error": result is not None and result.parse_error,
-        "result": None if result is None else shown(content),
+        "result": None if result is None else visible_text(content),
         "error": None if result is None else refused or result.is_error,
         "refused": refused,
         "dropped": result is None,

@@ -17,7 +17,7 @@ from boolab.limits.stop import StopRule, Threshold
 from boolab.limits.table import LIMITS
 from boolab.whatif.evaluate import counterfactual
 from boolab.whatif.grid import settings_of_policy
-from boolab.widgets.replay.gauges import nameless
+from boolab.widgets.replay.gauges import remove_names
 
 DEFAULT_POLICIES: Final = ("boocode", "opencode_v1", "opencode_v2", "claude_code", "gemini_cli", "openhands")
 """The policies whose stops are shown by default: widely used harnesses, each different."""
@@ -33,10 +33,10 @@ def marks_of_each(
     for policy in DEFAULT_POLICIES if policies is None else policies:
         indices = [index for index, run in enumerate(runs) if policies is not None or run.policy != policy]
         for index, mark in zip(
-            indices, _of_policy([runs[index] for index in indices], get_policy(policy)), strict=True
+            indices, _policy_marks([runs[index] for index in indices], get_policy(policy)), strict=True
         ):
             marks[index].append(mark)
-    for run_marks, rule_marks in zip(marks, _of_rules(runs, rules), strict=True):
+    for run_marks, rule_marks in zip(marks, _rule_marks(runs, rules), strict=True):
         run_marks.extend(rule_marks)
     return marks
 
@@ -81,7 +81,7 @@ def stop_boundary(run: Run) -> int:
     return min(sum(earlier) + run.stop_step, run.n_steps)
 
 
-def _of_policy(runs: Sequence[Run], policy: Policy) -> list[dict[str, Any]]:
+def _policy_marks(runs: Sequence[Run], policy: Policy) -> list[dict[str, Any]]:
     plain = policy.vary(compaction=None)
     axes = settings_of_policy(plain).axes
     rules = [*chain.from_iterable((*axis.rules, *axis.responses) for axis in axes)]
@@ -89,14 +89,14 @@ def _of_policy(runs: Sequence[Run], policy: Policy) -> list[dict[str, Any]]:
     for run, (row,) in zip(runs, _rows(runs, policy=plain), strict=True):
         stop = _place(run, row)
         fired = [rule for rule in rules if rule.reason == stop["reason"]] if stop["step"] is not None else []
-        limit = _in_words(stop, fired)
+        limit = _describe_stop(stop, fired)
         rule = str(fired[0]) if len(fired) == 1 else None
         names = {"label": f"{policy.name}: {limit}", "policy": policy.name, "rule": rule, "limit": limit}
         marks.append(names | stop | {"compacts": policy.compaction is not None})
     return marks
 
 
-def _of_rules(runs: Sequence[Run], rules: Sequence[StopRule]) -> list[list[dict[str, Any]]]:
+def _rule_marks(runs: Sequence[Run], rules: Sequence[StopRule]) -> list[list[dict[str, Any]]]:
     rows = _rows(runs, rules=rules) if rules else [[] for _ in runs]
     return [
         [
@@ -110,7 +110,7 @@ def _of_rules(runs: Sequence[Run], rules: Sequence[StopRule]) -> list[list[dict[
 def _rows(runs: Sequence[Run], **options: Any) -> list[list[dict[Any, Any]]]:  # noqa: ANN401 - as counterfactual takes it
     """For each run its rows of a counterfactual."""
     rows: dict[str, list[dict[Any, Any]]] = {str(number): [] for number in range(len(runs))}
-    named_runs = [replace(nameless(run), run_id=name) for name, run in zip(rows, runs, strict=True)]
+    named_runs = [replace(remove_names(run), run_id=name) for name, run in zip(rows, runs, strict=True)]
     # Each by itself: where a limit of the recording stopped the run, one that comes there too stops it as well.
     for row in counterfactual(named_runs, own_limits="lifted", **options).to_dict("records") if named_runs else []:
         rows[row["run_id"]].append(row)
@@ -132,7 +132,7 @@ def _place(run: Run, row: Mapping[Any, Any]) -> dict[str, Any]:
     return mark | {"reason": reason, "step": step, "acts": acts}
 
 
-def acting(marks: Sequence[Mapping[str, Any]]) -> str | None:
+def describe_acting(marks: Sequence[Mapping[str, Any]]) -> str | None:
     """How many of the others would have acted before the run ended, and how; None if none would."""
     other_marks = [mark for mark in marks if not mark["own"]]
     ends = next((mark["step"] for mark in marks if mark["own"]), 0)
@@ -152,7 +152,7 @@ def acting(marks: Sequence[Mapping[str, Any]]) -> str | None:
     return ", ".join([f"{number} of {len(other_marks):,} {kinds} {words}", *rest]) if parts else None
 
 
-def _in_words(stop: Mapping[str, Any], fired: Sequence[Threshold]) -> str:
+def _describe_stop(stop: Mapping[str, Any], fired: Sequence[Threshold]) -> str:
     """A stop in words, such as "doom loop 3"; without a number where several rules give its reason."""
     if stop["step"] is None:
         return "never"

@@ -90,11 +90,11 @@ class Replay(View, module="replay"):
         compared = listed_rules(rules)
         self._options = policies, compared, as_runs(runs)
         if policies is not None or compared:
-            self._replayed  # noqa: B018 - an error for those that cannot be evaluated; the default ones can
-        super().__init__(lambda: self._replayed, step=int(step))
+            self._replay_data  # noqa: B018 - an error for those that cannot be evaluated; the default ones can
+        super().__init__(lambda: self._replay_data, step=int(step))
 
     @cached_property
-    def _replayed(self) -> dict[str, Any]:
+    def _replay_data(self) -> dict[str, Any]:
         data = replay_data(self._run, *self._options)
         return data if self._store is None else data | {"code": code_of(self._run, self._store)}
 
@@ -104,7 +104,7 @@ class Replay(View, module="replay"):
         return self._run
 
     @traitlets.validate("step")
-    def _checked(self, proposal: dict[str, Any]) -> int:
+    def _validate_step(self, proposal: dict[str, Any]) -> int:
         value: int = proposal["value"]
         _check_step(self._run, value)
         return value
@@ -114,7 +114,7 @@ class Replay(View, module="replay"):
         return f"{shorten(run.agent or NO_NAME, 60)}, {run.stop_reason}, {count(run.n_steps, 'step')}"
 
     def _text(self) -> str:
-        return replay_text(self._replayed)
+        return replay_text(self._replay_data)
 
     def _parts(self) -> list[PagePart]:
         (part,) = super()._parts()
@@ -190,19 +190,19 @@ class OpensRuns(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets has 
         run = self._by_id.get(run_id)
         return () if run is None else (run,)
 
-    def _openable(self) -> str:
+    def _openable_runs(self) -> str:
         """Which runs can be opened, for an error."""
         return "the one run here" if len(self._by_id) == 1 else f"one of the {len(self._by_id):,} runs here"
 
     @traitlets.validate("opened")
-    def _known(self, proposal: dict[str, Any]) -> dict[str, Any] | None:
+    def _validate_opened(self, proposal: dict[str, Any]) -> dict[str, Any] | None:
         value: dict[str, Any] | None = proposal["value"]
         if value is None:
             return None
         run_id = value.get("run")
         family = self._family(run_id) if isinstance(run_id, str) else ()
         if not family or set(value) != {"run", "step"} or not is_whole(value["step"]):
-            raise SettingError(f"opened={value!r}: expected {{'run': run_id, 'step': n}} with {self._openable()}")
+            raise SettingError(f"opened={value!r}: expected {{'run': run_id, 'step': n}} with {self._openable_runs()}")
         return {"run": run_id, "step": min(max(1, value["step"]), max(1, len(family[0].steps)))}
 
     def _open(self, change: dict[str, Any]) -> None:
@@ -215,12 +215,12 @@ class OpensRuns(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets has 
         if value is not None:
             run, *other_runs = self._family(value["run"])
             self._replay = Replay(run, step=value["step"], runs=other_runs)
-            self._replay.observe(self._moved, "step")
+            self._replay.observe(self._on_move, "step")
         self._below.children = () if self._replay is None else (self._replay,)
         if old_replay is not None:
             old_replay.close()  # otherwise the kernel and the page would keep every run that was ever opened
 
-    def _moved(self, _: object) -> None:
+    def _on_move(self, _: object) -> None:
         if self._replay is not None:
             self.opened = {"run": self._replay.run.run_id, "step": self._replay.step}
 

@@ -34,7 +34,7 @@ class Outcome:
     cost: float | None
 
     @property
-    def spent(self) -> float:
+    def amount_spent(self) -> float:
         """What a run takes: its cost where that is known, else its steps."""
         return self.steps if self.cost is None else self.cost
 
@@ -49,16 +49,16 @@ def verdict_of(outcomes: Sequence[Outcome]) -> str:
         return ""
     if any(outcome.cost is None for outcome in outcomes) and any(outcome.cost is not None for outcome in outcomes):
         return ""  # what a run takes cannot be compared
-    best = max(outcomes, key=lambda outcome: (outcome.share, -outcome.spent))
+    best = max(outcomes, key=lambda outcome: (outcome.share, -outcome.amount_spent))
     if best.share == 0:
-        cheapest = min(outcomes, key=lambda outcome: outcome.spent)
+        cheapest = min(outcomes, key=lambda outcome: outcome.amount_spent)
         return f"No setting has a success; the least is spent with {cheapest.name}."
     share = f"{best.successes:,} of {count(best.labelled, 'run')}"
     head = f"Most successes: {best.name}, {share} for {best.spent_text()} a run."
-    cheaper = [outcome for outcome in outcomes if outcome.spent < best.spent]
+    cheaper = [outcome for outcome in outcomes if outcome.amount_spent < best.amount_spent]
     if not cheaper:
         return f"{head} No other setting takes less."
-    other = max(cheaper, key=lambda outcome: (outcome.share, -outcome.spent))
+    other = max(cheaper, key=lambda outcome: (outcome.share, -outcome.amount_spent))
     if other.share == 0:
         return f"{head} Settings that take less have no success."
     tail = f"{other.name}, {other.successes:,} of {other.labelled:,} for {other.spent_text()}."
@@ -115,7 +115,7 @@ class _SettingCounts:
             self.share = None  # computed again when it is read
 
     @property
-    def labelled(self) -> int:
+    def n_labelled(self) -> int:
         """How many runs have a label."""
         return sum(task_runs for _, task_runs in self.tasks.values())
 
@@ -161,7 +161,7 @@ class SweepCounts:
         self._deciding = Notes(plan)
 
     @property
-    def done(self) -> int:
+    def n_done(self) -> int:
         """How many cells are done."""
         return self._done
 
@@ -194,7 +194,7 @@ class SweepCounts:
         columns, fixed = self._columns()
         ordered = sorted(self._rows, key=self._place(columns))
         cells_per_row = len(self._plan.get("tasks", ())) * int(self._plan.get("repeats", 0))  # 0: not known
-        idle_columns = [] if state == "running" else [*self._without_effect(columns)]
+        idle_columns = [] if state == "running" else [*self._limits_without_effect(columns)]
         rows = [self._row(key, columns, cells_per_row, running=state == "running") for key in ordered[:ROWS]]
         worst = sorted(self._failures, key=lambda text: -self._failures[text].runs)
         return {
@@ -281,7 +281,7 @@ class SweepCounts:
             share = row.success()[0]
             if share is None:
                 return ""
-            name = ", ".join(_in_words(name, _text_of(names.get(name))) for name in columns)
+            name = ", ".join(_format_setting(name, _text_of(names.get(name))) for name in columns)
             counts = [sum(counts_of_tasks) for counts_of_tasks in zip(*row.tasks.values(), strict=True)]
             cost = row.cost / row.priced if row.priced else None
             outcomes.setdefault(name, Outcome(name, counts[0], counts[1], share, row.steps / row.runs, cost))
@@ -295,9 +295,9 @@ class SweepCounts:
         return {
             "values": [_text_of(names.get(name)) for name in columns],
             "runs": row.runs,
-            "listed": [_listed(result) for result in row.first[:listed_count]],
+            "listed": [_run_row(result) for result in row.first[:listed_count]],
             "planned": cells_per_row or None,
-            "labelled": row.labelled,
+            "labelled": row.n_labelled,
             "successes": sum(part for part, _ in row.tasks.values()),
             "tasks": len(row.tasks),
             "share": share,
@@ -320,7 +320,7 @@ class SweepCounts:
     def _notes(self, n_rows: int) -> Iterator[str]:
         """What is missing in the numbers."""
         rows = self._rows.values()
-        labelled = sum(row.labelled for row in rows)
+        labelled = sum(row.n_labelled for row in rows)
         if not self._done:
             return
         if not labelled:
@@ -337,7 +337,7 @@ class SweepCounts:
         if n_rows > ROWS:
             yield f"The first {ROWS} of {n_rows:,} settings; runs_df has all."
 
-    def _without_effect(self, columns: list[str]) -> Iterator[str]:
+    def _limits_without_effect(self, columns: list[str]) -> Iterator[str]:
         """The limits that make no difference in the numbers of the table."""
         for name in columns:
             rows_by_others: dict[tuple[str, ...], list[tuple[object, ...]]] = {}
@@ -380,7 +380,7 @@ def first_runs(data: Mapping[str, Any]) -> list[str]:
     return list(dict.fromkeys(run_id for run_id in ids if run_id is not None))
 
 
-def _listed(result: CellResult) -> dict[str, Any]:
+def _run_row(result: CellResult) -> dict[str, Any]:
     """A run of a setting."""
     task = result.task if len(result.task) <= MAX_TASK_CHARS else f"{result.task[: MAX_TASK_CHARS - 1]}…"
     names = {"id": result.run_id, "task": task, "reason": result.reason, "steps": result.n_steps}
@@ -396,7 +396,7 @@ def settings_of(data: Mapping[str, Any]) -> Iterable[tuple[str, Mapping[str, Any
     """The rows of a snapshot, each with its setting in words."""
     for row in data["rows"]:
         pairs = zip(data["columns"], row["values"], strict=True)
-        yield ", ".join(_in_words(name, value) for name, value in pairs) or "all", row
+        yield ", ".join(_format_setting(name, value) for name, value in pairs) or "all", row
 
 
 def head_of(name: str) -> str:
@@ -404,7 +404,7 @@ def head_of(name: str) -> str:
     return LIMITS[name].label if name in LIMITS else name.replace("_", " ")
 
 
-def _in_words(name: str, value: str) -> str:
+def _format_setting(name: str, value: str) -> str:
     return f"no {head_of(name)}" if name in LIMITS and value == NO_LIMIT else f"{head_of(name)} {value}"
 
 

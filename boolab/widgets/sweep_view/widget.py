@@ -201,7 +201,7 @@ class SweepView(OpensRuns):
     def _family(self, run_id: str) -> Sequence[Run]:
         return self._find(run_id)
 
-    def _openable(self) -> str:
+    def _openable_runs(self) -> str:
         return "a run that is finished and, with a store, written"
 
     def _picture(self) -> bytes:

@@ -156,7 +156,7 @@ class WatchView(OpensRuns):
             self._thread.start()
         self._draw()
 
-    def _changed(self, changes: list[AgentChange]) -> None:
+    def _on_changes(self, changes: list[AgentChange]) -> None:
         """In the thread: take what happened, and have it drawn, by the kernel's own thread if it has a loop."""
         self._take(changes)
         if not changes or (self._pending and self._loop is not None):
@@ -251,7 +251,7 @@ def _run(view: weakref.ref[WatchView], fleet: Fleet, stop: threading.Event) -> N
         if live_view is None:
             return
         try:
-            live_view._changed(changes)  # noqa: SLF001 - the view's own thread
+            live_view._on_changes(changes)  # noqa: SLF001 - the view's own thread
         except Exception as error:  # noqa: BLE001 - the next change may be shown
             live_view.faults.append(f"the table cannot be drawn ({type(error).__name__}: {error})")
         del live_view
