@@ -49,19 +49,19 @@ class Context(Sequence[Message]):
         return len(self._head) + max(len(self._history) - self._start, 0) + len(self._tail)
 
     @property
-    def growing_part(self) -> tuple[Sequence[Message], Sequence[Message]]:
+    def growing(self) -> tuple[Sequence[Message], Sequence[Message]]:
         """The part that stays the same list and grows from request to request, and the messages after it."""
         if self._head or self._start:
             return self, ()
         if isinstance(self._history, Context):
-            inner, messages_to_add = self._history.growing_part
+            inner, messages_to_add = self._history.growing
             return inner, (*messages_to_add, *self._tail)
         return self._history, self._tail
 
     @property
-    def full_history(self) -> Sequence[Message]:
+    def whole(self) -> Sequence[Message]:
         """The run's own list of messages, nothing of it left out."""
-        return self._history.full_history if isinstance(self._history, Context) else self._history
+        return self._history.whole if isinstance(self._history, Context) else self._history
 
     def __repr__(self) -> str:
         return f"<Context of {count(len(self), 'message')}>"
@@ -91,7 +91,7 @@ class Growing(Generic[S]):
 
     def __call__(self, messages: Sequence[Message]) -> tuple[S, Sequence[Message]]:
         """The state after the part of a list that grows (do not change it), and the messages of this request alone."""
-        growing, tail = messages.growing_part if isinstance(messages, Context) else (messages, ())
+        growing, tail = messages.growing if isinstance(messages, Context) else (messages, ())
         remembered = not isinstance(growing, list | tuple)
         n_seen, state = (self._known.get(growing) if remembered else None) or (0, self._start())
         number = len(growing)

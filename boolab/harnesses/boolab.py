@@ -36,7 +36,7 @@ def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple
         language="markdown",
         text=as_front_matter(setting, limits.policy, lines),
         how="an agent file; the prompt goes below it, and bl.load_agents reads it.",
-        sets=frozenset(name for name in AGENT_LIMITS if name in limits.limit_values),
+        sets=frozenset(name for name in AGENT_LIMITS if name in limits.given),
         changes=tuple(changes),
     )
     return (part,), ()

@@ -31,7 +31,7 @@ def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple
     """Flags for the main loop or the file of a subagent, and the hook."""
     remarks: list[str] = []
     cap = limited_steps(limits, PRESET, remarks)
-    hooked = [name for name in HOOK_LIMITS if name in limits.limit_values]
+    hooked = [name for name in HOOK_LIMITS if name in limits.given]
     all_hooked = ["max_steps", *hooked] if cap is not None and limits.agent is None else hooked
     remarks += _own_notes(limits, hooked)
     comments = [*remarks, *notes]
@@ -53,7 +53,7 @@ def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple
             "a hook, which holds in all sessions, with and without -p, for each agent by itself; it shows the change "
             "of the settings first, and --shadow only logs what it would stop."
         )
-        values = {**limits.limit_values, **({} if cap is None else {"max_steps": cap})}
+        values = {**limits.given, **({} if cap is None else {"max_steps": cap})}
         line = _hook(limits, {name: values[name] for name in all_hooked})
         parts.append(_command(line, place_text, () if parts else comments, all_hooked))
     if not parts:

@@ -45,7 +45,7 @@ def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple
         changes.append(Change(("model", "disableLoopDetection"), value=False))
     if limits.max_time is not None:
         remarks.append("No time budget of a session can be set; the file of a subagent has timeout_mins.")
-    part = json_part(".gemini/settings.json", changes, [*remarks, *notes], limits.limit_values.keys() & {"max_steps"})
+    part = json_part(".gemini/settings.json", changes, [*remarks, *notes], limits.given.keys() & {"max_steps"})
     return (part,), tuple(remarks)
 
 
@@ -69,7 +69,7 @@ def _subagent(limits: Limits, notes: Sequence[str], remarks: list[str]) -> tuple
         changes.append(Change(("timeout_mins",), minutes))
         if minutes * 60 != limits.max_time:
             remarks.append(f"timeout_mins is in whole minutes: {limits.max_time:g} s are {minutes} here.")
-    sets = limits.limit_values.keys() & {"max_steps", "max_time"}
+    sets = limits.given.keys() & {"max_steps", "max_time"}
     return (subagent_part(".gemini/agents", name, changes, [*remarks, *notes], sets),), tuple(remarks)
 
 

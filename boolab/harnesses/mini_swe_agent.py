@@ -40,7 +40,7 @@ def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple
         return (Part(text=comment("yaml", notes), language="yaml", how="mini-swe-agent has no such limit."),), ()
     settings = "".join(f"  {name}: {value}\n" for name, value in values.items())
     options = " ".join(f"-c agent.{name}={value}" for name, value in values.items())
-    sets = frozenset({"max_steps", "max_cost", "max_time"} & limits.limit_values.keys())
+    sets = frozenset({"max_steps", "max_cost", "max_time"} & limits.given.keys())
     parts = (
         Part(
             text=f"{comment('yaml', (*remarks, *notes))}agent:\n{settings}",

@@ -45,7 +45,7 @@ def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple
         effect = '"deny" refuses the call' if value == "deny" else '"ask" asks before it continues'
         remarks.append(f"{effect}, at opencode's own threshold.")
     schema = {"$schema": "https://opencode.ai/config.json"}
-    part = json_part("opencode.json", changes, [*remarks, *notes], limits.limit_values.keys() & {"max_steps"}, **schema)
+    part = json_part("opencode.json", changes, [*remarks, *notes], limits.given.keys() & {"max_steps"}, **schema)
     return (part,), tuple(remarks)
 
 

@@ -70,10 +70,10 @@ def _in_harness(setting: HowToSet, target: Target) -> Iterator[str]:
     result = export(target.name, setting.limits)
     lacks = [
         f"{target.title} cannot set {LIMITS[name].with_value(value)}: {target.lacks[name]}"
-        for name, value in setting.limits.limit_values.items()
+        for name, value in setting.limits.given.items()
         if name in target.lacks
     ]
-    if len(lacks) < len(setting.limits.limit_values):
+    if len(lacks) < len(setting.limits.given):
         hooks = [line for part in result.parts for line in part.text.splitlines() if line.startswith("boolab hook ")]
         if not result.no_file:
             command, effect = f"{setting.command} --write", f"sets {'the rest' if lacks else 'that'} in its files, and"

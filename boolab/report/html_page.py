@@ -284,7 +284,7 @@ class _Page:
         return [
             {
                 "group": way.group,
-                "words": f"{way.limits.describe()}{f', {BETTER_OFF}' if way.poor else ''}",
+                "words": f"{way.limits.in_words()}{f', {BETTER_OFF}' if way.poor else ''}",
                 "poor": way.poor,
                 "own": None if way.export is None else self._export(way.export),
                 "command": self._typed(as_command(way.limits)),

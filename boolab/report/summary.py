@@ -204,13 +204,13 @@ def trade_words(row: SummaryRow) -> tuple[str, str]:
     trade = row.trade
     if trade is None or trade.costs is None:
         return "", ""
-    if trade.gain_text is None:
+    if trade.each is None:
         return "loses none", ""
     word = "even" if trade.is_even else "poor" if trade.is_poor else "good"
     took = str(trade.costs).removesuffix(f" {trade.unit}")
     return (
         word,
-        f"{trade.gain_text} for each lost success; a success {'costs' if trade.unit == 'cost' else 'takes'} {took}",
+        f"{trade.each} for each lost success; a success {'costs' if trade.unit == 'cost' else 'takes'} {took}",
     )
 
 

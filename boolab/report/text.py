@@ -292,7 +292,7 @@ def as_data(study: Study) -> dict[str, Any]:
         "how_to_set": [
             {
                 "group": way.group,
-                "limits": way.limits.limit_values,
+                "limits": way.limits.given,
                 "command": way.command,
                 "target": way.target,
                 "text": None if way.export is None else str(way.export),

@@ -78,11 +78,11 @@ class Trade:
         if self.is_even:
             return f"The trade is even: for each lost success it saves {self.costs}, as a success costs."
         word = "poor" if self.is_poor else "good"
-        saves = f"it saves {self.gain_text} for each lost success"
+        saves = f"it saves {self.each} for each lost success"
         return f"The trade is {word}: {saves}, and a success costs {self.costs} on record."
 
     @property
-    def gain_text(self) -> str | None:
+    def each(self) -> str | None:
         """What is saved for each lost success, in words; None when nothing is lost."""
         value = self.per_lost_success
         return None if value is None else self._amount(value, self._digits)

@@ -262,7 +262,7 @@ class _Observer:
 
     def _belongs_to_run(self, messages: Sequence[Message]) -> bool:
         """Whether the request is from the run itself, which sends the first one, and not from one of its subagents."""
-        conversation = messages.full_history if isinstance(messages, Context) else messages
+        conversation = messages.whole if isinstance(messages, Context) else messages
         if self._conversation is None:
             self._conversation = conversation
         return conversation is self._conversation

@@ -356,7 +356,7 @@ def test_a_context_knows_the_whole_history_behind_it() -> None:
     hello = Message("user", (Text("Hello."),))
     history = [hello] * 5
     inner = Context((hello,), history, 3)
-    assert Context((), inner, 0, (hello,)).full_history is history
+    assert Context((), inner, 0, (hello,)).whole is history
     assert (len(inner), inner[-1], inner[0:2]) == (3, hello, [hello, hello])
 
 

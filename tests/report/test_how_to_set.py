@@ -42,7 +42,7 @@ LIMIT_VALUES = st.builds(
     scope=st.sampled_from(["turn", "run"]),
     agent=st.none() | st.sampled_from(["coder", "a b", "it's"]),
     policy=st.none() | st.sampled_from(sorted(policies)),
-).filter(lambda limits: bool(limits.limit_values))
+).filter(lambda limits: bool(limits.given))
 
 
 def printed(command: str) -> str:
@@ -55,7 +55,7 @@ def printed(command: str) -> str:
 @settings(max_examples=30, deadline=None)
 @given(limits=LIMIT_VALUES, target=st.sampled_from(sorted(TARGETS)))
 def test_the_command_prints_the_export_of_its_limits(limits: Limits, target: str) -> None:
-    if limits.policy is not None and not set(limits.limit_values) & {"max_steps"}:
+    if limits.policy is not None and not set(limits.given) & {"max_steps"}:
         limits = Limits(max_steps=5, policy=limits.policy)
     assert printed(as_command(limits, target)).strip() == str(export(target, limits)).strip()
 
@@ -75,7 +75,7 @@ def test_text_and_json_show_the_export_of_the_recommendation(logs: Path) -> None
     command = as_command(limits)
     assert command in text(study)
     (row,) = as_data(study)["how_to_set"]
-    assert (row["command"], row["limits"], row["target"], row["text"]) == (command, limits.limit_values, None, None)
+    assert (row["command"], row["limits"], row["target"], row["text"]) == (command, limits.given, None, None)
 
 
 @pytest.mark.slow
@@ -125,10 +125,10 @@ def test_printed_commands_set_the_limit_in_each_harness(
     start = lines.index("How to set it") + 2
     commands = [line.strip() for line in lines[start : start + 8] if line.strip().startswith("boolab ")]
     effects = {command: lines[lines.index(command) + 1].strip() for command in commands if "TARGET" not in command}
-    value = str(limits.limit_values[axis])
+    value = str(limits.given[axis])
     if axis in target.lacks:
         assert not effects
-        assert f"{target.title} cannot set {LIMITS[axis].with_value(limits.limit_values[axis])}:" in " ".join(lines)
+        assert f"{target.title} cannot set {LIMITS[axis].with_value(limits.given[axis])}:" in " ".join(lines)
         return
     assert effects
     for command, effect in effects.items():

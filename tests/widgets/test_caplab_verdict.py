@@ -27,7 +27,7 @@ def test_caplab_verdict_and_trade_equal_counterfactual(name: str) -> None:
     expected = Trade(saved, int(row["successes"] - row["kept_lower"]), spent + saved, int(row["successes"]))
     advice = ": better left off" if expected.is_poor else ""
     assert trade == f"{expected.sentence.split(':')[0].rstrip('.')}{advice}."  # its numbers are below it
-    assert answer["trade"] == {"each": expected.gain_text, "costs": expected.costs, "poor": expected.is_poor}
+    assert answer["trade"] == {"each": expected.each, "costs": expected.costs, "poor": expected.is_poor}
 
 
 @pytest.mark.parametrize("name", SETS)

@@ -124,7 +124,7 @@ def main() -> int:
         script = SHOWN.get(case.script) or f"finishes at response {case.script.rpartition('-')[2]}"
         same = "yes" if seen == ours else "no"
         print(
-            f"| {package} {version} | {case.limits.describe()}{who} | {script} | {seen} | {ours} | {same} |",
+            f"| {package} {version} | {case.limits.in_words()}{who} | {script} | {seen} | {ours} | {same} |",
             flush=True,
         )
         if outcome.code is None:

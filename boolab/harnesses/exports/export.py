@@ -38,17 +38,17 @@ def export(target: str, limits: Limits) -> Export:
         'A cost budget of $2.5 is not set. An agent file has none'
     """
     destination = target_of(target)
-    if not limits.limit_values:
+    if not limits.given:
         raise SettingError(f"there is nothing to export: no limit is on; expected one of {', '.join(LIMITS)}")
     missing = tuple(
         f"{capitalize(LIMITS[name].with_value(value))} is not set. {destination.lacks[name]}"
-        for name, value in limits.limit_values.items()
+        for name, value in limits.given.items()
         if name in destination.lacks
     )
     parts, notes = destination.build(limits, missing)
     return Export(
         target=target,
-        title=f"{capitalize(limits.describe())} for {destination.title}",
+        title=f"{capitalize(limits.in_words())} for {destination.title}",
         parts=parts,
         notes=(*notes, *missing),
         source=destination.source,
@@ -77,7 +77,7 @@ def _no_file(limits: Limits, target: Target, parts: Sequence[Part]) -> str:
 def as_command(limits: Limits, target: str = TARGET, program: str = "boolab") -> str:
     """The `boolab export` command that gives the export of these limits; `program` is what to type for boolab."""
     words = ["export", target]
-    words += limit_words(limits.limit_values)
+    words += limit_words(limits.given)
     default, _, exempt = split_identity(exclude_tools(limits.identity, limits.exempt))
     if default != ("canonical" if limits.policy is None else get_policy(limits.policy).detectors.identity):
         words += ["--identity", default]

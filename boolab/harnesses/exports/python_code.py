@@ -12,7 +12,7 @@ from boolab.limits.table import LIMITS
 
 def rule_lines(limits: Limits, names: Sequence[str]) -> list[str]:
     """The stop rule of some of the limits, as lines of Python that set `rule`; none if none of them is on."""
-    rules = [_rule(limits, name, value) for name, value in limits.limit_values.items() if name in names]
+    rules = [_rule(limits, name, value) for name, value in limits.given.items() if name in names]
     if not rules:
         return []
     first, *other_rules = rules
@@ -42,7 +42,7 @@ def _literal(value: object) -> str:
 def python_part(limits: Limits, names: Collection[str], lines: Sequence[str], notes: Sequence[str], how: str) -> Part:
     """Lines of Python that set the limits of these names."""
     text = comment("python", notes) + "\n".join(lines) + "\n"
-    return Part(text=text, language="python", how=how, sets=frozenset(limits.limit_values.keys() & names))
+    return Part(text=text, language="python", how=how, sets=frozenset(limits.given.keys() & names))
 
 
 def options_code(limits: Limits) -> str:
@@ -52,7 +52,7 @@ def options_code(limits: Limits) -> str:
 
 def monitor_notes(limits: Limits, names: Sequence[str], package: str) -> tuple[str, ...]:
     """A note that names the limits that boolab's monitor sets; none if it sets none."""
-    labels = [LIMITS[name].label for name in limits.limit_values if name in names]
+    labels = [LIMITS[name].label for name in limits.given if name in names]
     if not labels:
         return ()
     note = (
@@ -80,7 +80,7 @@ def spending_notes(
 ) -> Iterator[str]:
     """What a preset does otherwise than boolab's rules at a budget of calls, tokens or dollars."""
     policy = get_policy(preset)
-    limit_names = [name for name in limits.limit_values if name in names]
+    limit_names = [name for name in limits.given if name in names]
     if "tool_budget" in limit_names and policy.budgets.batch == "reject":
         yield (
             "A batch of calls that would exceed the tool budget is not run, and the run stops there; boolab's rule "

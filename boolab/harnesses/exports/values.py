@@ -60,7 +60,7 @@ class Limits:
         SettingError: if a value is not accepted.
 
     Example:
-        >>> Limits(max_steps=56, doom_loop=5).limit_values
+        >>> Limits(max_steps=56, doom_loop=5).given
         {'max_steps': 56, 'doom_loop': 5}
     """
 
@@ -102,13 +102,13 @@ class Limits:
             raise SettingError(f"scope={self.scope!r}: expected 'turn' or 'run'")
 
     @property
-    def limit_values(self) -> dict[str, int | float]:
+    def given(self) -> dict[str, int | float]:
         """The limits that are on, by the names of `boolab.limits.table.LIMITS`."""
         return {name: value for name in LIMITS if (value := getattr(self, name)) is not None}
 
-    def describe(self) -> str:
+    def in_words(self) -> str:
         """The limits that are on, as a sentence has them."""
-        parts = [LIMITS[name].with_value(value) for name, value in self.limit_values.items()]
+        parts = [LIMITS[name].with_value(value) for name, value in self.given.items()]
         return joined(parts) if parts else "no limit"
 
 

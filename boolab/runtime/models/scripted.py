@@ -183,7 +183,7 @@ class ScriptedModel(LocalModel):
         """The item for a request to a script with conditions: the results so far decide it, from the start."""
         index, repeats = 0, 0
         latest_item: Compiled | None = None
-        messages = request.messages.full_history if isinstance(request.messages, Context) else request.messages
+        messages = request.messages.whole if isinstance(request.messages, Context) else request.messages
         for latest_result in _latest_results(messages, request.index):
             while index < len(self._items):
                 item = self._items[index]

@@ -166,8 +166,8 @@ class SimulatedModel(LocalModel):
         tail: Sequence[Message] = ()
         shortened = False
         if type(messages) is Context:
-            growing, tail = messages.growing_part
-            messages = messages.full_history
+            growing, tail = messages.growing
+            messages = messages.whole
             # A history to be summarised is a plain list, which may have been shortened before.
             shortened = growing is not messages or type(messages) is list
         lives = type(messages) is not list and type(messages) is not tuple

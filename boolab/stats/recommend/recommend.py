@@ -132,13 +132,13 @@ class Recommendation(Finding):
 
         Example:
             >>> found = Recommendation("A cap", pd.DataFrame({"max_steps": pd.array([56], dtype="Int64")}))
-            >>> found.limits_by_group()[""].limit_values
+            >>> found.limits_by_group()[""].given
             {'max_steps': 56}
         """
         keys = self._keys()
         names = [group_name(self.frame[keys].iloc[row]) if keys else "" for row in range(len(self.frame))]
         limits = {name: self._limits(row) for row, name in enumerate(names)}
-        return {name: group_limits for name, group_limits in limits.items() if group_limits.limit_values}
+        return {name: group_limits for name, group_limits in limits.items() if group_limits.given}
 
     def better_off(self) -> frozenset[str]:
         """The groups, of `limits_by_group`, whose limits are better left off: the trade is poor.

@@ -95,8 +95,8 @@ def _tip(curve: CapCurve, n: int, share: float | None) -> list[list[str]]:
         )
     rows.append(["stopped", count(curve.stopped[n], curve.noun), ""])
     trade = Trade(curve.saved[n], curve.total - curve.kept_lower[n], curve.totals[n], curve.total, curve.measure)
-    if trade.gain_text is not None and share is not None:
-        rows.append(["saved per lost success", trade.gain_text, ""])
+    if trade.each is not None and share is not None:
+        rows.append(["saved per lost success", trade.each, ""])
     return rows
 
 
@@ -208,12 +208,12 @@ def _stopped_number(stopped_counts: Mapping[str, int], total: int, noun: str, *,
 
 
 def _trade_number(label: str, trade: Trade) -> Number:
-    has_losses = trade.gain_text is not None
+    has_losses = trade.each is not None
     even = "at" if trade.is_even else "below" if trade.is_poor else "above"
     return {
         "key": "trade",
         "label": f"{label.capitalize()} saved per lost success",
-        "value": str(trade.gain_text).split(" ")[0] if has_losses else "\u2013",
+        "value": str(trade.each).split(" ")[0] if has_losses else "\u2013",
         "of": f"{even} the even trade" if has_losses else "none is lost",
         "below": "" if trade.costs is None else f"a success costs {trade.costs} on record",
         "wrong": "",

@@ -149,7 +149,7 @@ class CapTable:
             "setting": {**setting.limits, "agent": setting.agent},
             "verdict": verdict_of(setting, kept_counts, saved[0], self._success, self.question.keep),
             **counts,
-            "trade": {"each": trade.gain_text, "costs": trade.costs, "poor": trade.is_poor},
+            "trade": {"each": trade.each, "costs": trade.costs, "poor": trade.is_poor},
             "numbers": figures_of(
                 counts, trade, self.ledger.n_runs, self.question.confidence, proxy=proxy, noun=self.noun
             ),

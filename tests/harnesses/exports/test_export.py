@@ -36,7 +36,7 @@ def test_each_limit_is_set_or_its_absence_is_said(target: str) -> None:
     has = {row.limit for row in harness.sets}
     assert has | set(harness.lacks) >= set(LIMITS)
     text = str(export(target, ALL))
-    for name, value in ALL.limit_values.items():
+    for name, value in ALL.given.items():
         if name in harness.lacks or name not in has:
             assert f"{LIMITS[name].with_value(value)[1:]} is not set." in " ".join(text.replace("#", "").split()), name
 
@@ -48,11 +48,11 @@ def test_parts_set_the_limits_that_a_target_has(target: str, agent: str | None) 
     off = Limits(agent=agent)
     for limits in (
         replace(ALL, agent=agent),
-        *(replace(off, **{name: value}) for name, value in ALL.limit_values.items()),  # type: ignore[arg-type]
+        *(replace(off, **{name: value}) for name, value in ALL.given.items()),  # type: ignore[arg-type]
     ):
         sets = {name for part in export(target, limits).parts for name in part.sets}
         only_subagents = {"max_time"} if target == "gemini-cli" and agent is None else set()
-        assert sets == limits.limit_values.keys() - harness.lacks.keys() - only_subagents
+        assert sets == limits.given.keys() - harness.lacks.keys() - only_subagents
         assert sets <= {row.limit for row in harness.sets}
 
 
@@ -113,7 +113,7 @@ def test_a_recommendation_is_exported_as_it_was_counted() -> None:
     recommended = bl.recommend(runs, keep=0.9, exempt=[tool], scope="turn")
     limits = recommended.limits("coder")
     assert limits.max_steps is not None
-    assert limits.limit_values == {name: value for name, value in recommended.setting.items() if value is not None}
+    assert limits.given == {name: value for name, value in recommended.setting.items() if value is not None}
     assert (limits.scope, limits.agent, limits.identity, limits.exempt) == ("turn", "coder", "canonical", (tool,))
 
 
@@ -228,7 +228,7 @@ def test_limit_words_are_options_with_values() -> None:
 
 
 def test_limits_in_words_are_a_list() -> None:
-    assert Limits(max_steps=56, max_cost=0.5).describe() == "a step cap of 56 and a cost budget of $0.5"
+    assert Limits(max_steps=56, max_cost=0.5).in_words() == "a step cap of 56 and a cost budget of $0.5"
 
 
 def test_comment_has_a_mark_and_a_line_end() -> None:

@@ -80,7 +80,7 @@ def test_translated_cap_executes_the_same_number_of_steps(preset: str, steps: in
 
 @given(limits=LIMIT_VALUES, target=st.sampled_from(PYTHON))
 def test_exported_python_parses_and_calls_only_known_functions(limits: Limits, target: str) -> None:
-    if not limits.limit_values:
+    if not limits.given:
         return
     for text in texts(target, limits):
         text.encode("utf-8")
@@ -93,7 +93,7 @@ def test_exported_python_parses_and_calls_only_known_functions(limits: Limits, t
 
 @given(limits=LIMIT_VALUES)
 def test_mini_swe_agent_export_is_valid_yaml_for_all_limits(limits: Limits) -> None:
-    if not limits.limit_values:
+    if not limits.given:
         return
     part = export("mini-swe-agent", limits).parts[0]
     loaded = yaml.safe_load(part.text)
@@ -102,15 +102,13 @@ def test_mini_swe_agent_export_is_valid_yaml_for_all_limits(limits: Limits) -> N
 
 @given(limits=LIMIT_VALUES, target=st.sampled_from(["langchain", "openai-agents", "pydantic-ai", "smolagents"]))
 def test_the_rule_for_the_monitor_is_the_rule_of_the_limits(limits: Limits, target: str) -> None:
-    (text,) = texts(target, limits) if limits.limit_values else [""]
+    (text,) = texts(target, limits) if limits.given else [""]
     code = [node for node in ast.parse(text).body if isinstance(node, ast.Assign) and node.targets[0].id == "rule"]  # type: ignore[attr-defined]
-    by_monitor = [
-        row.limit for row in target_of(target).sets if "bl." in row.where and row.limit in limits.limit_values
-    ]
+    by_monitor = [row.limit for row in target_of(target).sets if "bl." in row.where and row.limit in limits.given]
     wanted: StopRule | None = None
     for name in by_monitor:
         extra: dict[str, Any] = {"identity": limits.identity, "exempt": limits.exempt} if name == "doom_loop" else {}
-        rule = getattr(bl, name)(limits.limit_values[name], **extra)
+        rule = getattr(bl, name)(limits.given[name], **extra)
         wanted = rule if wanted is None else wanted | rule
     if wanted is None:
         assert code == []
