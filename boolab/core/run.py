@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from boolab.core import displayable
+from boolab.core.iterate import results_in
 from boolab.core.messages import History, Input, Message, Sentinel, Text
 from boolab.core.text import count, flatten, shorten
 from boolab.core.types import UNKNOWN_USAGE, Event, Response, Step, Stop, StopReason, Usage
@@ -181,7 +182,7 @@ class Run(displayable.Displayable):
     @property
     def n_tool_calls(self) -> int:
         """How many calls received a result, errors included."""
-        return sum(result is not None for step in self.steps for result in step.results)
+        return sum(1 for _ in results_in(self.steps))
 
     @property
     def effort(self) -> str | None:

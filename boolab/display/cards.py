@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from functools import singledispatch
 from typing import Any, Final
 
+from boolab.core.iterate import results_in
 from boolab.core.run import Run, stop_place
 from boolab.core.text import count, shorten
 from boolab.core.types import Step, ToolCall
@@ -53,7 +54,7 @@ def _(run: Run) -> Document:
 
 
 def _amounts(run: Run) -> list[str]:
-    results = [result for step in run.steps for result in step.results if result is not None]
+    results = [*results_in(run.steps)]
     errors = sum(result.is_error is True for result in results)
     usages = [step.response.usage for step in run.steps] + list(run.outside)
     tokens = _sum([None if None in (usage.input_tokens, usage.output_tokens) else
@@ -86,7 +87,7 @@ def _mark(steps: Sequence[Step]) -> Mark:
     kinds = [_kind(step.response.tool_calls[0]) for step in steps if step.response.tool_calls]
     kind = max(KINDS, key=kinds.count)
     colour = "" if not kinds else "idle" if kind == "other" else f"tool-{kind}"
-    return Mark(colour, any(result is not None and bool(result.is_error) for step in steps for result in step.results))
+    return Mark(colour, any(result.is_error for result in results_in(steps)))
 
 
 def _kind(call: ToolCall) -> Kind:

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import singledispatch
 from typing import Any, Final
 
+from boolab.core.iterate import result_slots_in
 from boolab.core.messages import Message
 from boolab.core.redacted import chars_of
 from boolab.core.run import Run, stop_place
@@ -225,7 +226,7 @@ def ending(run: Run, width: int = WIDTH) -> Iterator[str]:
     value = f", {stop.value:,} of {stop.threshold:,}" if None not in (stop.value, stop.threshold) else ""
     other_rules = f", also {', '.join(stop.also_fired)}" if stop.also_fired else ""
     yield f"━━ {stop.reason}{rule} {stop_place(run)}{value}{other_rules} ".ljust(width, "━")
-    results = [result for step in run.steps for result in step.results]
+    results = [*result_slots_in(run.steps)]
     executed = [result for result in results if result is not None]
     unknown = sum(result.is_error is None for result in executed)
     counts = [

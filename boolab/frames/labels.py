@@ -6,6 +6,7 @@ import csv
 import json
 from collections.abc import Callable, Container, Mapping
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
@@ -105,7 +106,7 @@ def label(runs: Runs, by: Labels, *, key: Literal["run_id", "task"] = "run_id") 
 
 def _label_by_setting(runs: list[Run], name: str) -> list[Run]:
     if runs and not any(name in run.settings for run in runs):
-        names = sorted({name for run in runs for name in run.settings})
+        names = sorted({*chain.from_iterable(run.settings for run in runs)})
         raise SettingError(f"no run has the setting {name!r}; there are: {', '.join(names) or 'none'}")
     return [
         replace(run, success=flag_of(run.settings[name], f"of run {run.run_id}")) if name in run.settings else run

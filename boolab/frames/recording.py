@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from hashlib import blake2b
+from itertools import chain
 from operator import attrgetter
 from typing import Any, Final
 
@@ -149,8 +150,8 @@ def recording_table(run_list: Sequence[Run], identity: Identities, settings: Seq
             tuple(-1 if r.is_error is None else int(r.is_error) for _, r in answered) for answered in pairs
         ],
         CALL_TOOLS: [tuple(replace_surrogates(call.name) for call, _ in answered) for answered in pairs],
-        SUBAGENTS: [run_ids for run in run_list for run_ids in _subagents_by_step(run)],
-        UNPLACED: [run_ids for run in run_list for run_ids in _subagents_without_step(run)],
+        SUBAGENTS: [*chain.from_iterable(map(_subagents_by_step, run_list))],
+        UNPLACED: [*chain.from_iterable(map(_subagents_without_step, run_list))],
     }
     for position, (name, values) in enumerate(lists.items(), list(frame).index("asked") + 1):
         frame.insert(position, name, pd.Series(values, dtype=object))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
-from itertools import groupby
+from itertools import chain, groupby, product
 from operator import itemgetter
 from pathlib import Path
 from typing import Final, TypeAlias, cast
@@ -85,7 +85,7 @@ def with_subagents(runs: Runs) -> list[Run]:
         []
     """
     run_list = as_runs(runs)
-    descendant_ids = {child.run_id for run in run_list for child in descendants(run)}
+    descendant_ids = {child.run_id for child in chain.from_iterable(map(descendants, run_list))}
     return list(iterate_with_subagents(run for run in run_list if run.run_id not in descendant_ids))
 
 
@@ -209,7 +209,7 @@ def sum_known_usage(run: Run, *amounts: str) -> int | None:
 
 def _amounts(run: Run, amounts: Iterable[str]) -> list[int | None]:
     usages = [*[step.response.usage for step in run.steps], *run.outside]
-    return [getattr(usage, amount) for amount in amounts for usage in usages]
+    return [getattr(usage, amount) for amount, usage in product(amounts, usages)]
 
 
 def with_equal_arguments(run: Run) -> Run | None:

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from boolab.core.endings import has_boundary
 from boolab.core.events import compactions_of, run_events
 from boolab.core.finish_reasons import finish_reason
+from boolab.core.iterate import result_slots_in, results_in
 from boolab.core.redacted import chars_of
 from boolab.core.run import Run
 from boolab.core.run_tree import parent_steps, tool_calls
@@ -120,7 +122,7 @@ def steps_df(runs: Runs) -> pd.DataFrame:
         >>> bl.steps_df(bl.run_sync(None, "Hello", model=bl.ScriptedModel(["Hi."])))["finish_reason"].tolist()
         ['stop']
     """
-    return frame_of_columns(STEP_COLUMNS, [row for run in as_runs(runs) for row in _step_rows(run)])
+    return frame_of_columns(STEP_COLUMNS, [*chain.from_iterable(map(_step_rows, as_runs(runs)))])
 
 
 def calls_df(runs: Runs) -> pd.DataFrame:
@@ -137,7 +139,7 @@ def calls_df(runs: Runs) -> pd.DataFrame:
         >>> bl.calls_df([]).shape[0]
         0
     """
-    return frame_of_columns(CALL_COLUMNS, [row for run in as_runs(runs) for row in _call_rows(run)])
+    return frame_of_columns(CALL_COLUMNS, [*chain.from_iterable(map(_call_rows, as_runs(runs)))])
 
 
 def events_df(runs: Runs) -> pd.DataFrame:
@@ -350,7 +352,7 @@ def _counter(name: str) -> Callable[[tuple[str, int, Mapping[str, int | None]]],
 
 def _verdicts(steps: Iterable[Step]) -> list[bool | None]:
     """Whether each call that got a result failed; None where that is not known."""
-    return [result.is_error for step in steps for result in step.results if result is not None]
+    return [result.is_error for result in results_in(steps)]
 
 
 def _errors_at_least(steps: Iterable[Step]) -> int | None:
@@ -423,7 +425,7 @@ RUN_COLUMNS = [
     Column("n_steps", INT, lambda run: run.n_steps),
     Column("n_tool_calls", INT, lambda run: run.n_tool_calls),
     Column("n_errors", INT, lambda run: known_sum(_verdicts(run.steps))),
-    Column("n_dropped", INT, lambda run: sum(result is None for step in run.steps for result in step.results)),
+    Column("n_dropped", INT, lambda run: [*result_slots_in(run.steps)].count(None)),
     Column("overshoot", INT, lambda run: run.stop.overshoot),
     Column("summary_calls", INT, lambda run: len(run.outside)),
     Column("summary_tokens", INT, _summary_tokens),

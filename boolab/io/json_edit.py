@@ -13,6 +13,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from json.decoder import scanstring  # type: ignore[attr-defined] # typeshed lacks it
 from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
 
@@ -388,7 +389,7 @@ def _unit(document: JsonText) -> str:
                 inner, outer = _indent(text, node.members[0].start), _indent(text, node.start)
                 if inner.startswith(outer) and inner != outer:
                     return inner.removeprefix(outer)
-        level = [member.node for node in level for member in node.members]
+        level = [member.node for member in chain.from_iterable(node.members for node in level)]
     return _INDENT
 
 

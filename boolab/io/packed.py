@@ -14,6 +14,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
+from itertools import product
 from pathlib import Path
 from typing import BinaryIO, Final, Protocol, cast
 
@@ -43,8 +44,9 @@ _MARKS: Final = (
 )
 _OPENINGS: Final = tuple(
     (character.encode(encoding), encoding)
-    for encoding in ("utf-32-le", "utf-32-be", "utf-16-le", "utf-16-be")
-    for character in ("{", "[", "\r", "\n", " ")
+    for encoding, character in product(
+        ("utf-32-le", "utf-32-be", "utf-16-le", "utf-16-be"), ("{", "[", "\r", "\n", " ")
+    )
 )
 """How JSON without a byte order mark begins. No UTF-8 text has a zero byte there."""
 _FIRST_OF_MARKS: Final = (b"\xff", b"\xfe")

@@ -13,6 +13,7 @@ import re
 import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
 
 from boolab.errors import ConfigFileError
@@ -68,7 +69,7 @@ class _Document(NamedTuple):
     tables: list[_Table]
 
     def entries(self) -> Iterator[_KeyValue]:
-        return (entry for table in self.tables for entry in table.entries)
+        return chain.from_iterable(table.entries for table in self.tables)
 
 
 def with_toml(text: str, keys: Sequence[str], value: object) -> str:

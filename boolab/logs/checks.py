@@ -13,6 +13,7 @@ from functools import lru_cache
 from itertools import chain, pairwise
 from typing import Final, NamedTuple, TypeAlias
 
+from boolab.core.iterate import result_slots_in, results_in, steps_in
 from boolab.core.run import Run
 from boolab.core.text import count
 from boolab.core.types import MICRO, Step, Usage
@@ -75,7 +76,7 @@ class Totals:
         self, run_id: str, steps: Sequence[Step], of_steps: Sequence[Mapping[tuple[str, str], int]] = ()
     ) -> list[Inconsistency]:
         """The figures that differ from those of the steps; the sums of `of_steps` are compared too."""
-        for key in dict.fromkeys(key for stated in of_steps for key in stated):
+        for key in dict.fromkeys(chain.from_iterable(of_steps)):
             pairs = [
                 (stated[key], part)
                 for step, stated in zip(steps, of_steps, strict=True)
@@ -128,7 +129,7 @@ def check_file(runs: Iterable[Run], damage: Damage) -> list[Inconsistency]:
         inconsistencies.append(Inconsistency("", text, damage.n_kinds, unknown))
     left_over = damage.n_unmatched
     if left_over >= MIN_UNANSWERED:
-        results = [result for run in runs for step in run.steps for result in step.results]
+        results = [*result_slots_in(steps_in(runs))]
         if len(results) >= MIN_UNANSWERED and not any(result is not None for result in results):
             calls, answers = count(len(results), "call"), count(left_over, "result")
             text = f"none of {calls} has a result, while {answers} answer no call: they may be paired in another way"
@@ -159,7 +160,7 @@ def _count_figure(name: str, steps: Sequence[Step]) -> tuple[int, bool]:
     if name == "calls":
         return sum(len(step.response.tool_calls) for step in steps), True
     if name == "results":
-        return sum(result is not None for step in steps for result in step.results), True
+        return sum(1 for _ in results_in(steps)), True
     parts = [_part(name, step.response.usage) for step in steps]
     return sum(part or 0 for part in parts), None not in parts
 

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import partial
+from itertools import chain
 from itertools import count as counting
 from typing import Any, Final, NamedTuple
 
@@ -183,7 +184,7 @@ class Copies:
     def settle(self, log_runs: Sequence[FileRun], *, last: bool = False) -> tuple[list[list[Run]], list[Note]]:
         """The runs that count, for each that was found one or none; and what there is to report about the files."""
         entries = [self._make_known(entry, last=last) for entry in log_runs]
-        keys = [key for entry in entries for key in set(entry.keys)]
+        keys = [*chain.from_iterable({*entry.keys} for entry in entries)]
         notes: list[Note] = []
         if len(set(keys)) < len(keys) or not self._by_key.keys().isdisjoint(keys):
             for entry in sorted(entries, key=_order(entries)):

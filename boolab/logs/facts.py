@@ -14,6 +14,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 from hashlib import blake2b
+from itertools import chain
 from typing import Any, Final
 
 from boolab.core.messages import StepStart
@@ -213,4 +214,5 @@ def _texts_of_policies() -> frozenset[str]:
     from boolab.harnesses.presets import policies
 
     texts = {policy.finish.idle_prompt for policy in policies.values()}
-    return frozenset(texts | {guard.nudge for policy in policies.values() for guard in policy.detectors.guards})
+    guards = chain.from_iterable(policy.detectors.guards for policy in policies.values())
+    return frozenset(texts | {guard.nudge for guard in guards})

@@ -14,6 +14,7 @@ from datetime import timedelta
 from importlib.metadata import version
 from typing import Final, NamedTuple
 
+from boolab.core.iterate import steps_in
 from boolab.core.prices import is_installed, list_price, require
 from boolab.core.run import Run
 from boolab.core.run_tree import rebuild
@@ -63,8 +64,8 @@ def priced(runs: Runs) -> list[Run]:
 
 def needs_prices(runs: Sequence[Run]) -> bool:
     """Whether there are steps that the price table might price."""
-    lacks = (_lacks(step.response.usage) for run in runs if provider_of_source(run.source) for step in run.steps)
-    return any(lacks)
+    provider_runs = [run for run in runs if provider_of_source(run.source)]
+    return any(_lacks(step.response.usage) for step in steps_in(provider_runs))
 
 
 def price_notes(runs: Sequence[Run]) -> tuple[str, ...]:
@@ -73,7 +74,7 @@ def price_notes(runs: Sequence[Run]) -> tuple[str, ...]:
     if provider_runs and not is_installed():
         missing = f"Dollars need the list prices of the package genai-prices: {install('boolab[prices]')}."
         return (missing,) if needs_prices(provider_runs) else ()
-    n_priced = sum(step.response.usage.cost is not None for run in provider_runs for step in run.steps)
+    n_priced = sum(step.response.usage.cost is not None for step in steps_in(provider_runs))
     left_out, unpriced = price_runs(provider_runs)[1:]
     notes = []
     if n_priced:
@@ -94,9 +95,9 @@ def price_runs(runs: Sequence[Run]) -> Prices:
     unpriced: Counter[str] = Counter()
     if not is_installed():
         return Prices([*runs], 0, unpriced)
-    n_lacking = sum(_lacks(step.response.usage) for run in runs for step in run.steps)
+    n_lacking = sum(_lacks(step.response.usage) for step in steps_in(runs))
     new_runs = [_price_run(run, unpriced) for run in runs]
-    return Prices(new_runs, n_lacking - sum(_lacks(s.response.usage) for run in new_runs for s in run.steps), unpriced)
+    return Prices(new_runs, n_lacking - sum(_lacks(step.response.usage) for step in steps_in(new_runs)), unpriced)
 
 
 def _price_run(run: Run, unpriced: Counter[str]) -> Run:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
 
@@ -206,7 +207,7 @@ def read_logs(
     """
     logs = _read(paths, format, since, limit, progress=progress, prices=prices, holds_runs=True)
     read = sorted(logs, key=lambda log: log[0])
-    return Reading(tuple(run for _, _, new in read for run in new), tuple(row for _, row, _ in read))
+    return Reading(tuple(chain.from_iterable(new for *_, new in read)), tuple(row for _, row, _ in read))
 
 
 def iterate_logs(
@@ -318,7 +319,7 @@ def _drop_copies(
     for note in notes:
         texts.setdefault(note.path, []).append(note.text)
     for look, row, new in results:
-        runs = [run for _ in new for run in next(rest)]
+        runs = [*chain.from_iterable(next(rest) for _ in new)]
         warned = [_warn(f"{row.path}: {text}") for text in texts.get(row.path, ())]
         yield look, row._replace(runs=len(runs), warnings=(*row.warnings, *warned)), runs
 

@@ -14,6 +14,7 @@ from glob import has_magic
 from hashlib import blake2b
 from importlib import import_module
 from io import BufferedReader
+from itertools import chain
 from pathlib import Path
 from stat import S_ISDIR
 from typing import Final, Literal, NamedTuple, Protocol, TypeAlias, cast, runtime_checkable
@@ -144,7 +145,7 @@ def scope_of(source: str | None) -> SourceScope:
 @cache
 def log_suffixes() -> tuple[str, ...]:
     """The ends of the names of files that may be logs."""
-    return tuple({suffix for reader in readers().values() for suffix in reader.SUFFIXES})
+    return tuple({*chain.from_iterable(reader.SUFFIXES for reader in readers().values())})
 
 
 def log_names(folder: Path, unread: dict[str, str]) -> Iterator[str]:
@@ -261,7 +262,7 @@ def _expand_glob(path: Path) -> Iterator[tuple[Path, bool, bool, str]]:
 
 def see_doctor(path: Path) -> str:
     """What to do if a path is where a harness would keep its logs; empty if it is not."""
-    roots = (glob.partition("*")[0] for globs in all_places().values() for glob in globs)
+    roots = (glob.partition("*")[0] for glob in chain.from_iterable(all_places().values()))
     is_inside = any(
         os.path.commonpath([root, path.absolute()]) in (root.rstrip("/"), str(path.absolute()))
         for root in (os.path.expanduser(os.path.expandvars(root)) for root in roots)  # noqa: PTH111 - texts
@@ -281,7 +282,7 @@ def _walk_logs(folder: Path, reader: Reader | None, unread: dict[str, str], *, n
     suffixes = log_suffixes() if reader is None else tuple(reader.SUFFIXES)
     inner = [item.inner for item in (readers().values() if reader is None else [reader]) if hasattr(item, "inner")]
     for directory, folders, names in os.walk(folder, onerror=partial(note_unsearched, unread)):
-        parts = {part for parts_of in inner for part in parts_of(folders)}
+        parts = {*chain.from_iterable(parts_of(folders) for parts_of in inner)}
         folders[:] = sorted(set(folders) - parts)
         for path in [os.path.join(directory, name) for name in folders]:  # noqa: PTH118 - as below
             if os.path.islink(path) and os.path.commonpath([root, os.path.realpath(path)]) != root:  # noqa: PTH114

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import NamedTuple
 
 from boolab.core.text import clean, count
@@ -33,4 +34,4 @@ def problems_of(rows: Iterable[FileRow]) -> Problems:
     file_rows = list(rows)
     read = [row for row in file_rows if row.skipped is None]
     skipped = tuple(row for row in file_rows if row.skipped is not None)
-    return Problems(skipped, tuple(warning for row in read for warning in row.warnings))
+    return Problems(skipped, tuple(chain.from_iterable(row.warnings for row in read)))

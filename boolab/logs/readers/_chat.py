@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
@@ -148,7 +149,7 @@ def _is_cline(values: Sequence[Any], name: str, messages: Sequence[Mapping[str, 
         return False
     if name == "api_conversation_history.json" or any("modelInfo" in message for message in messages):
         return True
-    content = [content for message in messages for content in texts(message.get("content"))]
+    content = [*chain.from_iterable(texts(message.get("content")) for message in messages)]
     return bool(content) and (
         content[0].startswith("<task>") or any(part.startswith("<environment_details>") for part in content)
     )
@@ -272,7 +273,7 @@ class Chat:
 
     def _refuse_nameless_calls(self) -> None:
         """Raise an error if no call has a name: they are of a dialect that is not read."""
-        calls = [call for step in self.builder.steps for call in step.calls]
+        calls = [*chain.from_iterable(step.calls for step in self.builder.steps)]
         if calls and not any(call.name for call in calls):
             keys = ", ".join(self._call_keys) or "none"
             msg = (

@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from boolab.core.types import StopReason, Usage
@@ -65,7 +66,7 @@ def state_result(builder: RunBuilder, result: Mapping[str, Any], inner: Usage) -
     than the messages with results: as many as the responses, or more where calls are parallel.
     """
     turns, usage = whole(result.get("num_turns")), mapping(result.get("usage"))
-    answered = sum(tool_result is not None for step in builder.steps for tool_result in step.results)
+    answered = sum(result is not None for result in chain.from_iterable(step.results for step in builder.steps))
     if turns is not None:
         builder.state("num_turns of the result", responses=(turns - 1 if turns > answered + 1 else 0, turns))
     parts = [whole(usage.get(name)) for name in _INPUT]

@@ -192,6 +192,7 @@ class CodexAccount:
     def stop(self) -> StopReason:
         if self._ending is not None:
             return self._ending
-        last = self.builder.steps[-1:]
-        waits = any(call.id not in self.hosted for step in last for call in step.calls)
-        return "finished" if last and not waits else "aborted"
+        if not self.builder.steps:
+            return "aborted"
+        waits = any(call.id not in self.hosted for call in self.builder.steps[-1].calls)
+        return "aborted" if waits else "finished"

@@ -19,6 +19,7 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from itertools import product
 from pathlib import Path
 from typing import Any, Final
 
@@ -49,7 +50,7 @@ def run_name(path: Path, instance: str) -> str:
 def is_resolved(path: Path, instance: str, model: str = "") -> bool | None:
     """Whether the instance was resolved, by a report beside the log; None if no report has it, or they differ."""
     folder = path.absolute().parent
-    reports = (sidecar(f"{directory}/{name}") for directory in (folder, folder.parent) for name in _REPORTS)
+    reports = (sidecar(f"{directory}/{name}") for directory, name in product((folder, folder.parent), _REPORTS))
     verdicts = (_verdict(report, instance) for report in map(mapping, reports) if report)
     label = next((verdict for verdict in verdicts if verdict is not None), None)
     if label is None:

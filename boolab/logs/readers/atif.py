@@ -32,6 +32,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -379,7 +380,7 @@ def _state_totals(builder: RunBuilder, trajectory: Mapping[str, Any], agents: Se
         f"{field}.total_steps", "steps", whole(totals.get("total_steps")), len(items(trajectory.get("steps")))
     )
     for name, figure in _TOTALS.items():
-        usages = [step.usage for agent in agents for step in agent.builder.steps]
+        usages = [step.usage for step in chain.from_iterable(agent.builder.steps for agent in agents)]
         read = sum(getattr(usage, figure) or 0 for usage in usages)
         raw = sum(agent.raw[name] for agent in agents)
         stated = whole(totals.get(f"total_{name}"))

@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any, Final
 
@@ -55,8 +56,7 @@ PLACES: Final = (
     "~/.cline/data/sessions/**/*.messages.json",
     *(
         f"{settings}/User/globalStorage/{extension}/tasks/*/api_conversation_history.json"
-        for settings in _SETTINGS
-        for extension in _EXTENSIONS
+        for settings, extension in product(_SETTINGS, _EXTENSIONS)
     ),
 )
 LOOKED_FOR: Final = 'an object with "sessionId", "version" and "messages", or the list of api_conversation_history.json'

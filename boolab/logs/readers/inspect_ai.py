@@ -40,6 +40,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
+from itertools import chain, product
 from pathlib import Path
 from typing import Any, Final
 
@@ -174,7 +175,7 @@ def _join_chunks(
 
     def sequence(kind: str) -> list[Any]:
         names = sorted(chunks.get(f"{prefix}{kind}/", ()))
-        return [item for _, name in names for item in items(parse(archive.read(name)))]
+        return [*chain.from_iterable(items(parse(archive.read(name))) for _, name in names)]
 
     pool = sequence("messages")
     messages: list[Any] = []
@@ -239,7 +240,8 @@ def _agent(evaluation: Mapping[str, Any], plan: Mapping[str, Any]) -> str:
 def _effort(*configs: object) -> str | None:
     """The effort in the first settings of a request that have one."""
     values = [
-        mapping(config).get(name) for config in configs for name in ("reasoning_effort", "effort", "reasoning_tokens")
+        mapping(config).get(name)
+        for config, name in product(configs, ("reasoning_effort", "effort", "reasoning_tokens"))
     ]
     return effort_of(*values)
 

@@ -30,6 +30,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -51,7 +52,7 @@ _EFFORTS: Final = tuple(
     for name in ("request.reasoning_effort", "request.reasoning.effort", "openai.request.reasoning_effort")
 )
 _TIERS: Final = tuple(
-    f"{space}.{side}.service_tier" for side in ("response", "request") for space in ("openai", "gen_ai.openai")
+    f"{space}.{side}.service_tier" for side, space in product(("response", "request"), ("openai", "gen_ai.openai"))
 )
 LOOKED_FOR: Final = 'OTLP JSON: {"resourceSpans": [...]}, or lines of it, with gen_ai attributes'
 

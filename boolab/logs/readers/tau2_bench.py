@@ -23,6 +23,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -133,7 +134,7 @@ def _domain_of(path: Path, builder: RunBuilder) -> str:
         domains = [domain for domain in _DOMAINS if domain in words]
         if len(domains) == 1:
             return domains[0]
-    tools = {call.name for step in builder.steps for call in step.calls}
+    tools = {call.name for call in chain.from_iterable(step.calls for step in builder.steps)}
     candidates = [domain for domain, tool_names in _DOMAINS.items() if tool_names & tools]
     return candidates[0] if len(candidates) == 1 else ""
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any, Final, NamedTuple, Self
 
+from boolab.core.iterate import result_slots_in
 from boolab.core.redacted import chars_of, is_redacted
 from boolab.core.run import Run, stop_place
 from boolab.core.text import clean, clip, count, first_of
@@ -341,7 +342,7 @@ def _seconds(ms: float) -> str:
 
 
 def _results(run: Run) -> list[ToolResult | None]:
-    return [result for step in run.steps for result in step.results]
+    return [*result_slots_in(run.steps)]
 
 
 _AMOUNTS: Final[tuple[tuple[str, Callable[[Run], float | None], Callable[[float], str], float], ...]] = (

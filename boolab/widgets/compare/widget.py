@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -260,7 +261,7 @@ def _of_recording(
 def agents_differ(a: Agent, b: Agent) -> dict[str, Any]:
     """The rows of what is not the same in both, and the lines in which their prompts differ."""
     both = [_facts(agent) for agent in (a, b)]
-    names = dict.fromkeys(name for facts in both for name in facts)
+    names = dict.fromkeys(chain.from_iterable(both))
     rows = [{"name": name, "a": both[0].get(name, "no"), "b": both[1].get(name, "no")} for name in names]
     prompt = [line._asdict() for line in diff_of(a.prompt, b.prompt)]
     return {"of": "agents", "rows": [row for row in rows if row["a"] != row["b"]], "prompt": prompt}
