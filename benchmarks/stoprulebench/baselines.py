@@ -13,7 +13,7 @@ from benchmarks.stoprulebench.entries import About, Entry, ListEntry, RuleEntry
 from benchmarks.stoprulebench.first_stops import NEVER, Scoped, Setting
 from benchmarks.stoprulebench.learned import learned_baselines
 from benchmarks.stoprulebench.recordings import Recordings
-from benchmarks.stoprulebench.tracks import TRACKS, Track
+from benchmarks.stoprulebench.tracks import TRACK_NAMES, Track
 from boolab.harnesses.policy import Policy
 from boolab.harnesses.presets import policies
 from boolab.limits import catalog, detectors
@@ -59,7 +59,7 @@ def _scale() -> Iterator[Entry]:
 
 def _listed(name: str, description: str, stops: Callable[[Recordings], object]) -> ListEntry:
     def of_tracks(data: Recordings) -> dict[Track, Ints]:
-        return dict.fromkeys(TRACKS, np.asarray(stops(data), dtype=np.int64))
+        return dict.fromkeys(TRACK_NAMES, np.asarray(stops(data), dtype=np.int64))
 
     about = About(name=name, authors=AUTHORS, description=description, definition=description)
     return ListEntry(about=about, stops_of=of_tracks, kind="scale")

@@ -20,7 +20,7 @@ def judge_entries(args: argparse.Namespace) -> int:
     about = {name: getattr(args, name) for name in ("name", "authors", "description", "url")}
     entries = [entry for text in args.entries for entry in entries_of(text)]
     entries = about_with(entries, {name: value for name, value in about.items() if value is not None})
-    data = recordings_from(args.data, format=args.format, labels=args.labels)
+    data = recordings_from(args.data, format=args.format, labels=args.labels, hidden=args.hidden)
     print("\n".join(headline(data)))
     shown = sys.stderr.isatty()
     faults: list[str] = []

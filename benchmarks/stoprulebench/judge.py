@@ -10,9 +10,19 @@ import numpy as np
 from benchmarks.stoprulebench.entries import Entry, Prepared
 from benchmarks.stoprulebench.first_stops import NEVER, RuleTables, Stops
 from benchmarks.stoprulebench.metrics import Samples, SetWeights, mean_of
-from benchmarks.stoprulebench.recordings import Recordings
-from benchmarks.stoprulebench.submission import DataSource, Figures, FixedSplits, SetResult, Submission, TrackResult
-from benchmarks.stoprulebench.tracks import TRACKS, Track, parts_of
+from benchmarks.stoprulebench.recordings import Floats, Recordings
+from benchmarks.stoprulebench.submission import (
+    N_SCORES,
+    PER_SCORE,
+    DataSource,
+    Figures,
+    FixedSplits,
+    SetResult,
+    Submission,
+    TrackResult,
+)
+from benchmarks.stoprulebench.tracks import HIDDEN, TRACKS, Track, parts_of
+from boolab.errors import SettingError
 
 
 def judge(
@@ -22,7 +32,7 @@ def judge(
     progress: Callable[[str], None] = lambda _: None,
     failed: Callable[[str, Exception], object] | None = None,
 ) -> Iterator[Submission]:
-    """The submission of each entry, one after the other.
+    """The submission of each entry, one after the other: in all open tracks, or in the hidden one if a set is hidden.
 
     Args:
         entries: The entries. The detectors of all their rules are counted in one pass over the runs.
@@ -37,11 +47,12 @@ def judge(
     tables = RuleTables(data.runs, [setting for entry in entries for setting in entry.settings])
     weights = [SetWeights(data, number) for number in range(len(data.sets))]
     splits = data.digest()
+    tracks: Sequence[Track] = [HIDDEN] if data.hidden else list(TRACKS)
     for entry in entries:
         progress(entry.about.name)
         try:
-            prepared = entry.prepare(data, tables)
-            found = {track: _track(prepared, data, weights, track) for track in TRACKS if prepared.enters(track)}
+            prepared = _prepare(entry, data, tables)
+            found = {track: _track(prepared, data, weights, track) for track in tracks if prepared.enters(track)}
         except Exception as error:
             if failed is None:
                 raise
@@ -70,6 +81,13 @@ def judge(
         )
 
 
+def _prepare(entry: Entry, data: Recordings, tables: RuleTables) -> Prepared:
+    if data.hidden and entry.kind == "csv":
+        msg = f"{entry.about.name}: a list of stops needs the runs: hidden sets judge rules and functions"
+        raise SettingError(msg)
+    return entry.prepare(data, tables)
+
+
 def held_out_stops(prepared: Prepared, data: Recordings, track: Track) -> tuple[Stops, np.ndarray]:
     """After which step an entry stops each run that a track judges, levels x R, and which runs it judges."""
     stops = np.full((1 + len(data.fixed.levels), len(data.runs)), NEVER, dtype=np.int32)
@@ -85,16 +103,27 @@ def _track(prepared: Prepared, data: Recordings, weights: Sequence[SetWeights], 
     stops, judged = held_out_stops(prepared, data, track)
     samples: dict[str, Samples] = {}
     sets: dict[str, SetResult] = {}
-    for name, of_set in zip(data.sets, weights, strict=True):
+    for name, kind, of_set in zip(data.sets, data.kinds, weights, strict=True):
         successes = int(data.success[of_set.rows].sum())
         if not judged[of_set.rows].all() or not successes:
             continue
         samples[name] = of_set.samples(stops[:, of_set.rows])
         sets[name] = SetResult(
-            **samples[name].figures(), n_runs=len(of_set.rows), n_tasks=of_set.n_tasks, n_successes=successes
+            **samples[name].figures(),
+            kind=kind,
+            n_runs=len(of_set.rows),
+            n_tasks=of_set.n_tasks,
+            n_successes=successes,
+            n_with_cost=int(data.has_cost[of_set.rows].sum()),
+            scores=_parts(samples[name].values["score"][1 : 1 + N_SCORES]),
         )
     if not sets:
         return None
     kept = [one.kept.value for one in sets.values()]
     enough = sum(value is not None and value >= data.fixed.keep - 1e-9 for value in kept)
-    return TrackResult(mean=Figures(**mean_of(samples.values()).figures()), sets_kept=enough, sets=sets)
+    mean = mean_of(samples.values(), data.fixed.seed_of_sets)
+    return TrackResult(mean=Figures(**mean.figures()), sets_kept=enough, sets=sets)
+
+
+def _parts(scores: Floats) -> tuple[int | None, ...]:
+    return tuple(None if np.isnan(score) else round(score * PER_SCORE) for score in scores.tolist())

@@ -10,9 +10,11 @@ from typing import Final, NamedTuple
 import numpy as np
 from matplotlib.axes import Axes
 
+from benchmarks.stoprulebench.kinds import KINDS, counted
+from benchmarks.stoprulebench.ranks import Rank, ranks_of
 from benchmarks.stoprulebench.submission import Submission, TrackResult, read_submission
-from benchmarks.stoprulebench.terminal import WORDS, percent_of, shown
-from benchmarks.stoprulebench.tracks import TRACKS, Track
+from benchmarks.stoprulebench.terminal import WORDS, coverage, percent_of, shown
+from benchmarks.stoprulebench.tracks import HIDDEN, TRACK_NAMES, TRACKS, Track
 from boolab.core.text import clean, count
 from boolab.errors import FileError
 from boolab.plots import palette, style
@@ -21,7 +23,9 @@ FIGURE: Final = "pictures/leaderboard.png"
 """Where the page looks for its figure."""
 FOLDER: Final = "leaderboard"
 """The folder of the submissions, beside the page."""
-_HEAD: Final = ("rank", "entry", "authors", *WORDS.values(), "sets, 95% kept")
+_HEAD: Final = ("rank", "on", "entry", "authors", *WORDS.values(), "sets, 95% kept")
+HIDDEN_FOLDER: Final = "hidden"
+"""The folder of the submissions that were judged on hidden sets, in that of the others."""
 _FEWER: Final[dict[Track, str]] = {"model": ", those with two models or more"}
 _ESCAPED: Final = str.maketrans(
     {char: f"\\{char}" for char in "\\`*_[]|$~#"} | {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
@@ -72,10 +76,15 @@ def _judged_on(submission: Submission) -> tuple[object, ...]:
 # --- The page ---------------------------------------------------------------------------------------------------------
 
 
-def page_of(board: Board) -> str:
-    """The page, in Markdown."""
-    return "\n".join([*_opening(board), *(line for track in TRACKS for line in _track(board, track)), *_sets(board),
-                      *_entries(board)])  # fmt: skip
+def page_of(board: Board, hidden: Board | None = None) -> str:
+    """The page, in Markdown.
+
+    Args:
+        board: The submissions of the open tracks.
+        hidden: Those of the hidden track, if there are any.
+    """
+    lines = [*_opening(board), *(line for track in TRACKS for line in _track(board, track)), *_hidden(hidden)]
+    return "\n".join([*lines, *_sets(board), *_entries(board)])
 
 
 _OPENING: Final = """\
@@ -87,14 +96,17 @@ How much work stop rules save on runs that they were not chosen on, with 95% of 
 [What is measured, and how to enter](stoprulebench.md).
 
 Data: {name}, {runs} and {steps} of {sets}; splits {version} (`{digest}`). {entries}. All figures are in percent, means
-over sets, with 95% intervals over tasks.
+over sets, with 95% intervals over sets and the tasks in them.
 
 ![The score of each entry in each track]({figure})
 
+- **rank**: by score, with its 95% interval: sets are drawn with replacement, and the tasks in each, the same for all
+  entries. Two entries whose intervals overlap are in no order that other sets would have to repeat.
+- **on**: on how many sets of which kind the rank rests. {kinds}
 - **score**: the share of steps saved if the rule is on in so many runs only, chosen at random, that 95% of the
-  successes are kept. Entries are ranked by it. A coin that stops every twentieth run has about 4.
-- **steps saved**, **cost saved**, **successes kept**: with the rule on in all runs. Cost is that of the sets which
-  record it.
+  successes are kept. A coin that stops every twentieth run has about 4.
+- **steps saved**, **cost saved**, **successes kept**: with the rule on in all runs. Cost is that of the runs
+  which record it; the column says how many.
 - **area**: the mean share of steps saved, over all shares of successes kept from 80 to 100%.
 - **sets, 95% kept**: in how many of the sets the entry kept what it was to keep.
 
@@ -113,32 +125,54 @@ def _opening(board: Board) -> Iterator[str]:
         digest=splits.sha256[:12],
         entries=count(len(board.entries), "entry", "entries").capitalize(),
         figure=FIGURE,
+        kinds=_kinds(board),
     )
     for other in board.others:
         yield f"{_text(other.name)} was judged on other data or splits, and is left out."
         yield ""
 
 
-def _track(board: Board, track: Track) -> Iterator[str]:
+def _kinds(board: Board) -> str:
+    """The sets by kind: "Coding: a, b; SQL: c."."""
+    kind_of = {
+        name: one.kind for entry in board.entries for track in entry.tracks.values() for name, one in track.sets.items()
+    }
+    groups = {name: [one for one, kind in kind_of.items() if kind == key] for key, name in KINDS.items()}
+    text = "; ".join(f"{name}: {', '.join(map(_text, sets))}" for name, sets in groups.items() if sets)
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+def _track(board: Board, track: Track, folder: str = FOLDER) -> Iterator[str]:
     found = ranked(board.entries, track)
     if not found:
         return
-    yield f"## {TRACKS[track].capitalize()}"
+    yield f"## {TRACK_NAMES[track].capitalize()}"
     yield ""
-    most = max(len(one.tracks[track].sets) for one in found)
-    yield f"Means over {count(most, 'set')}{_FEWER.get(track, '')}."
+    widest = max((one.tracks[track] for one in found), key=lambda result: len(result.sets))
+    yield f"Means over {count(len(widest.sets), 'set')}{_FEWER.get(track, '')}."
     yield ""
-    yield from _head(_HEAD, left=("entry", "authors"))
-    rank = 0
+    cost = f"{WORDS['saved_cost']}, {coverage(widest)} runs"
+    yield from _head([cost if name == WORDS["saved_cost"] else name for name in _HEAD], left=("on", "entry", "authors"))
+    rated = [one for one in found if one.kind != "scale"]
+    rank_of = dict(zip([one.name for one in rated], ranks_of(rated, track), strict=True))
     for submission in found:
-        result = submission.tracks[track]
-        scale = submission.kind == "scale"
-        rank += not scale
-        name = (
-            f"*{_text(submission.name)}*" if scale else f"[{_text(submission.name)}]({FOLDER}/{submission.file_name})"
-        )
-        yield _row(["" if scale else str(rank), name, _text(submission.authors), *_figures(result)])
+        result, rank = submission.tracks[track], rank_of.get(submission.name)
+        shown_name = _text(submission.name)
+        name = f"*{shown_name}*" if rank is None else f"[{shown_name}]({folder}/{submission.file_name})"
+        sets = counted(one.kind for one in result.sets.values())
+        yield _row([_rank(rank), sets, name, _text(submission.authors), *_figures(result)])
     yield ""
+
+
+def _rank(rank: Rank | None) -> str:
+    return "" if rank is None else f"{rank.value} ({rank.low}-{rank.high})"
+
+
+def _hidden(board: Board | None) -> Iterator[str]:
+    """The hidden track, judged by the maintainers on runs that no author had."""
+    if board is None:
+        return
+    yield from _track(board, HIDDEN, f"{FOLDER}/{HIDDEN_FOLDER}")
 
 
 def _figures(result: TrackResult) -> list[str]:
@@ -171,7 +205,10 @@ def _sets(board: Board) -> Iterator[str]:
     yield ""
     yield f"In percent, {TRACKS[track]}; in brackets the successes kept, where they are fewer than 95%."
     yield ""
-    yield from _head(["entry", *names], left=("entry",))
+    kinds = {name: KINDS[one.kind] for entry in found for name, one in entry.tracks[track].sets.items()}
+    yield from _head(
+        ["entry", *(f"{name} ({kinds[name]})" if name in kinds else name for name in names)], left=("entry",)
+    )
     for submission in found:
         sets = submission.tracks[track].sets
         yield _row([_text(submission.name), *(_cell(sets.get(name), submission.keep) for name in names)])
@@ -263,7 +300,7 @@ def plot_leaderboard(board: Board, ax: Axes | None = None) -> Axes:
         key=key,
         notes=[
             f"{count(data.n_runs, 'run')}; means over sets: {_set_counts(rows)}.",
-            "Lines: 95% intervals over tasks, within a set. In italics: for scale.",
+            "Lines: 95% intervals over sets and tasks, within a set. In italics: for scale.",
         ],
     )
 
@@ -313,9 +350,9 @@ def write_board(docs: str | Path) -> Path:
     import matplotlib.pyplot as plt
 
     folder = Path(docs)
-    board = read_board(folder / FOLDER)
+    board, hidden = read_board(folder / FOLDER), folder / FOLDER / HIDDEN_FOLDER
     page = folder / "leaderboard.md"
-    page.write_text(page_of(board), encoding="utf-8")
+    page.write_text(page_of(board, read_board(hidden) if hidden.is_dir() else None), encoding="utf-8")
     with plt.rc_context({"font.size": 9}):
         plot_leaderboard(board)
         (folder / FIGURE).parent.mkdir(parents=True, exist_ok=True)

@@ -17,8 +17,9 @@ from typing import Any, Final
 from benchmarks.stoprulebench.baselines import baselines
 from benchmarks.stoprulebench.entries import About, Entry, FunctionEntry, ListEntry, RuleEntry
 from benchmarks.stoprulebench.first_stops import Scoped
+from benchmarks.stoprulebench.hidden import read_hidden
 from benchmarks.stoprulebench.learned import LearnedEntry
-from benchmarks.stoprulebench.recordings import SET, Recordings, hashed, recordings_of
+from benchmarks.stoprulebench.recordings import SET, Recordings, hashed, recordings_of, set_of
 from benchmarks.stoprulebench.rule_file import read_rules
 from benchmarks.stoprulebench.stop_list import read_stops
 from boolab.core.run import Run
@@ -143,14 +144,20 @@ def _module(name: str) -> ModuleType:
 
 
 def recordings_from(
-    given: Sequence[str], *, format: str | None = None, labels: str | None = None, progress: bool = True
+    given: Sequence[str],
+    *,
+    format: str | None = None,
+    labels: str | None = None,
+    hidden: str | None = None,
+    progress: bool = True,
 ) -> Recordings:
     """The recordings that the command line names.
 
     Args:
         given: A shipped data set such as `atlas`, or files and folders of runs.
-        format: The format of the files.
-        labels: A file with labels.
+        format: The format of the files; with hidden sets, that of theirs.
+        labels: A file with labels; with hidden sets, theirs.
+        hidden: A folder with hidden sets, which are judged; entries are then chosen and fitted on the other runs.
         progress: Show a progress bar on a terminal.
 
     Returns:
@@ -158,15 +165,22 @@ def recordings_from(
 
     Raises:
         RunFormatError: if nothing is there, or it cannot be read.
-        SettingError: if there is no labelled run.
+        SettingError: if there is no labelled run, or a hidden set has the name of another.
     """
-    found = list(_runs_of(given, format=format, progress=progress))
+    found = list(_runs_of(given, format=format if hidden is None else None, progress=progress))
     runs = [run for _, run in found]
-    if labels is not None:
+    if labels is not None and hidden is None:
         key, by = labels_of(labels)
         runs = label(runs, by, key=key)
     named = [Path(one).name if has_magic(one) or user_path(one).exists() else one for one in given]
-    return recordings_of(runs, shorten(", ".join(named), MAX_NAME), hashed(sorted({path for path, _ in found})))
+    name, files = shorten(", ".join(named), MAX_NAME), hashed(sorted({path for path, _ in found}))
+    if hidden is None:
+        return recordings_of(runs, name, files)
+    sets = read_hidden(hidden, format=format, labels=labels, progress=progress)
+    for run in runs:
+        if set_of(run) in sets.kinds:
+            raise SettingError(f"{hidden}: {set_of(run)!r} is an open set: a hidden set has a name of its own")
+    return recordings_of([*runs, *sets.runs], name, [*files, *sets.files], hidden=sets.kinds)
 
 
 def _runs_of(given: Sequence[str], *, format: str | None, progress: bool) -> Iterator[tuple[Path, Run]]:

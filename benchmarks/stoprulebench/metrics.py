@@ -11,13 +11,15 @@ none), at each level that the entry was tuned for:
 - area: the frontier is `F(x) = max over levels of saved * min(1, (1 - x) / (1 - kept))`, the most that is saved with at
   least a share `x` of the successes kept; the area is its mean over x from 80% to 100% (trapezoids, every 1%).
 
-The figures of a track are the means over its sets. An interval is the 2.5th to 97.5th percentile over samples of whole
-tasks, drawn in each set with replacement. What was trained is not trained again for each sample. The interval of `kept`
-is at least as wide as the Clopper-Pearson interval with the effective number of tasks, because all samples are the same
-where no success is lost; that of its mean is made of those of the sets.
+The figures of a track are the means over its sets. The interval of a set is the 2.5th to 97.5th percentile over samples
+of whole tasks, drawn with replacement. That of a mean is over samples of both: as many sets as there are, drawn with
+replacement, each with a sample of its tasks. What was trained is not trained again for each sample. The interval of
+`kept` is at least as wide as the Clopper-Pearson interval with the effective number of tasks, because all samples are
+the same where no success is lost; that of its mean is at least as wide as the one made of those of the sets.
 
-Sources: Field and Welsh, J. R. Stat. Soc. B 69 (2007) 369-390 (resampling of clusters); Zou and Donner, Statistics in
-Medicine 27 (2008) 1693-1702 (the interval of a sum from the intervals of its terms).
+Sources: Davison and Hinkley, Bootstrap Methods (1997), 3.8 (resampling in two stages); Field and Welsh, J. R. Stat.
+Soc. B 69 (2007) 369-390 (resampling of clusters); Zou and Donner, Statistics in Medicine 27 (2008) 1693-1702 (the
+interval of a sum from the intervals of its terms).
 """
 
 from __future__ import annotations
@@ -66,20 +68,72 @@ class Samples:
         return {**{name: _figure(values) for name, values in self.values.items()}, "kept": self.kept}
 
 
-def mean_of(samples: Iterable[Samples]) -> Samples:
-    """The means over sets, sample by sample. A set where a figure is undefined is left out of its mean."""
+class Draws(NamedTuple):
+    """Samples of sets with a sample of the tasks of each: samples x sets. All entries are judged on the same ones.
+
+    Attributes:
+        sets: Which sets are drawn, as many as there are.
+        tasks: Which sample of its tasks each of them has.
+    """
+
+    sets: Ints
+    tasks: Ints
+
+
+def draws_of(n_sets: int, *, of_tasks: int, repetitions: int, seed: int) -> Draws:
+    """Draw sets with replacement, and for each a sample of its tasks.
+
+    Args:
+        n_sets: The number of sets.
+        of_tasks: The number of samples of the tasks of each set.
+        repetitions: The number of samples.
+        seed: The seed.
+    """
+    rng = np.random.default_rng(seed)
+    shape = (repetitions, n_sets)
+    return Draws(rng.integers(n_sets, size=shape), rng.integers(of_tasks, size=shape))
+
+
+def mean_over_sets(values: Floats, samples: Floats, draws: Draws) -> Floats:
+    """The mean over sets, then that of each draw. A set where the value is undefined is left out.
+
+    Args:
+        values: The value in each set; NaN where it is undefined.
+        samples: Sets x samples of the tasks of each.
+        draws: The samples of sets.
+    """
+    known = ~np.isnan(values)
+    mean = values[known].mean() if known.any() else np.nan
+    drawn = samples[draws.sets, draws.tasks]
+    there = ~np.isnan(drawn) & known[draws.sets]
+    total, n = np.where(there, drawn, 0.0).sum(axis=1), there.sum(axis=1)
+    return np.concatenate(([mean], np.divide(total, n, out=np.full(len(total), np.nan), where=n > 0)))
+
+
+def mean_of(samples: Iterable[Samples], seed: int = 0) -> Samples:
+    """The means over sets, with samples of sets and of the tasks of each.
+
+    Args:
+        samples: The figures of each set.
+        seed: The seed of the samples of sets.
+    """
     listed = list(samples)
-    means = {}
-    for name in FIGURES:
-        table = np.stack([each.values[name] for each in listed])
-        known = ~np.isnan(table)
-        known &= known[:, :1]  # a sample has the sets that the value has
-        total, n = np.where(known, table, 0.0).sum(axis=0), known.sum(axis=0)
-        means[name] = np.divide(total, n, out=np.full(len(total), np.nan), where=n > 0)
-    return Samples(means, _mean_kept([each.kept for each in listed]))
+    of_tasks = len(listed[0].values["score"]) - 1
+    draws = draws_of(len(listed), of_tasks=of_tasks, repetitions=of_tasks, seed=seed)
+    tables = {name: np.stack([each.values[name] for each in listed]) for name in FIGURES}
+    means = {name: mean_over_sets(table[:, 0], table[:, 1:], draws) for name, table in tables.items()}
+    over_sets, over_tasks = _figure(means["kept"]), _kept_over_tasks([each.kept for each in listed])
+    return Samples(means, _wider(over_sets, over_tasks))
 
 
-def _mean_kept(kept: list[Figure]) -> Figure:
+def _wider(figure: Figure, other: Figure) -> Figure:
+    """The value with the lower of two lower ends and the higher of two higher ones."""
+    if figure.low is None or figure.high is None or other.low is None or other.high is None:
+        return figure
+    return Figure(figure.value, min(figure.low, other.low), max(figure.high, other.high))
+
+
+def _kept_over_tasks(kept: list[Figure]) -> Figure:
     known = np.array([figure for figure in kept if None not in figure], dtype=np.float64).reshape(-1, 3)
     if not len(known):
         return Figure(None, None, None)

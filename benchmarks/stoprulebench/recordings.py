@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import file_digest
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks.stoprulebench.kinds import kind_of
 from benchmarks.stoprulebench.splits import Splits, splits
 from boolab.core.run import Run
 from boolab.core.text import count
@@ -53,6 +54,8 @@ class Recordings:
         cell: R: the place of each run's cell in `cells`.
         task: R: a number for each task, the same for all runs of a task; a run without a task is one of its own.
         n_left_out: How many runs were left out because they have no label or no step.
+        fixed: The splits.
+        hidden: The kind of each hidden set, by its name: such sets are judged, and never trained on.
     """
 
     name: str
@@ -63,11 +66,17 @@ class Recordings:
     task: Ints
     n_left_out: int
     fixed: Splits
+    hidden: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def sets(self) -> tuple[str, ...]:
         """The names of the sets, in order."""
         return tuple(dict.fromkeys(cell.set_name for cell in self.cells))
+
+    @property
+    def kinds(self) -> list[str]:
+        """The kind of each of `sets`."""
+        return [self.hidden.get(name) or kind_of(name) for name in self.sets]
 
     @cached_property
     def set_of_cell(self) -> Ints:
@@ -126,7 +135,11 @@ def _task(run: Run) -> str:
 
 
 def recordings_of(
-    runs: Iterable[Run], name: str, files: Iterable[DataFile] = (), at: Splits | None = None
+    runs: Iterable[Run],
+    name: str,
+    files: Iterable[DataFile] = (),
+    at: Splits | None = None,
+    hidden: Mapping[str, str] | None = None,
 ) -> Recordings:
     """The recordings of these runs. Those without a label or without a step are left out and counted.
 
@@ -135,6 +148,7 @@ def recordings_of(
         name: What the data are called.
         files: The files that they were read from.
         at: The splits; by default those of this version.
+        hidden: The kind of each hidden set, by its name; no set is hidden by default.
 
     Raises:
         SettingError: if no run has a label, or none of those that have is a success, or two runs have the same id.
@@ -165,6 +179,7 @@ def recordings_of(
         np.array(tasks, dtype=np.int64),
         len(given) - len(used),
         fixed,
+        hidden or {},
     )
 
 

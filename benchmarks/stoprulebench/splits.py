@@ -60,6 +60,11 @@ class Splits:
         """The seed of the bootstrap in a set: the same, whatever other sets there are."""
         return int.from_bytes(_hash(str(self.seed), set_name)[:8])
 
+    @property
+    def seed_of_sets(self) -> int:
+        """The seed of the samples of sets."""
+        return int.from_bytes(_hash(str(self.seed), "sets")[:8])
+
     def sharing_tasks(self, set_name: str) -> frozenset[str]:
         """The set and all that have tasks in common with it.
 

@@ -9,13 +9,18 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
+from benchmarks.stoprulebench.kinds import KINDS
 from benchmarks.stoprulebench.metrics import FIGURES, Figure
-from benchmarks.stoprulebench.tracks import TRACKS, Track
+from benchmarks.stoprulebench.tracks import TRACK_NAMES, Track
 from boolab.errors import FileError
 from boolab.io.files import read_file
 
 MAX_BYTES: Final = 4 * 2**20
-SCHEMA: Final = 1
+SCHEMA: Final = 2
+N_SCORES: Final = 100
+"""How many samples of the score of a set a submission has, for the intervals of ranks."""
+PER_SCORE: Final = 100_000
+"""Into how many parts a score is divided there."""
 
 _Hash = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 _Count = Annotated[int, Field(ge=0, le=2**53)]
@@ -64,11 +69,27 @@ class Figures(_Strict):
 
 
 class SetResult(Figures):
-    """The figures of a set, and on how much they rest."""
+    """The figures of a set, and on how much they rest.
 
+    `n_with_cost` is over how many runs `saved_cost` is. `scores` is the score in the first samples of the tasks, in
+    parts of 100,000; null where a sample has no success. All submissions have the same samples.
+    """
+
+    kind: str
     n_runs: _Count
     n_tasks: _Count
     n_successes: _Count
+    n_with_cost: _Count
+    scores: Annotated[
+        tuple[Annotated[int, Field(ge=0, le=PER_SCORE)] | None, ...], Field(min_length=N_SCORES, max_length=N_SCORES)
+    ]
+
+    @model_validator(mode="after")
+    def _known(self) -> Self:
+        if self.kind not in KINDS:
+            msg = f"kind is {self.kind!r}: expected one of {', '.join(KINDS)}"
+            raise ValueError(msg)
+        return self
 
 
 class TrackResult(_Strict):
@@ -93,7 +114,7 @@ class Submission(_Strict):
     """One entry with its figures."""
 
     benchmark: Literal["StopRuleBench"]
-    schema_version: Literal[1] = SCHEMA
+    schema_version: Literal[2] = SCHEMA
     version: _Count
     boolab: _Name
     name: _Name
@@ -126,7 +147,7 @@ def file_stem(name: str) -> str:
 def as_json(submission: Submission) -> str:
     """The text of a submission's file: the same for the same submission."""
     values = submission.model_dump(mode="json")
-    values["tracks"] = {track: values["tracks"][track] for track in TRACKS if track in values["tracks"]}
+    values["tracks"] = {track: values["tracks"][track] for track in TRACK_NAMES if track in values["tracks"]}
     text = json.dumps(values, indent=1, ensure_ascii=False)
     # A figure takes one line: a value and its interval belong together, and a file is read by people too.
     return re.sub(r'\[\n([^][{}"]*)\]', lambda found: f"[{' '.join(found[1].split())}]", text) + "\n"

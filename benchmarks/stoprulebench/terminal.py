@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from benchmarks.stoprulebench.kinds import counted
 from benchmarks.stoprulebench.metrics import Figure
 from benchmarks.stoprulebench.recordings import Recordings
-from benchmarks.stoprulebench.submission import Submission
-from benchmarks.stoprulebench.tracks import TRACKS
+from benchmarks.stoprulebench.submission import Submission, TrackResult
+from benchmarks.stoprulebench.tracks import TRACK_NAMES
 from boolab.core.text import clean, count
 from boolab.display.text import align_columns
 
@@ -29,6 +30,9 @@ def headline(data: Recordings) -> Iterator[str]:
         f"{data.fixed.benchmark} {data.fixed.version} on {clean(data.name)}: {count(len(data.runs), 'run')} of "
         f"{count(tasks, 'task')} in {count(len(data.sets), 'set')}, {count(steps, 'step')}"
     )
+    yield f"Kinds of sets: {counted(data.kinds)}"
+    if data.hidden:
+        yield f"Chosen and fitted on the open sets alone; judged on {count(len(data.hidden), 'hidden set')}"
     if data.n_left_out:
         yield f"{count(data.n_left_out, 'run')} without a label or a step left out"
     priced = int(data.has_cost.sum())
@@ -41,15 +45,22 @@ def lines_of(submission: Submission) -> Iterator[str]:
     """The name of the entry, and a row for each figure: in percent, a column for each track that it entered."""
     results = submission.tracks.values()
     rows = [[WORDS[name], *(shown(getattr(result.mean, name)) for result in results)] for name in WORDS]
+    rows.insert(1 + list(WORDS).index("saved_cost"), ["runs with a cost", *map(coverage, results)])
     kept = [f"{result.sets_kept} of {len(result.sets)}" for result in results]
     yield clean(submission.name)
     yield from align_columns(
         [
-            ["in percent", *(TRACKS[track] for track in submission.tracks)],
+            ["in percent", *(TRACK_NAMES[track] for track in submission.tracks)],
             *rows,
             [f"sets, {submission.keep:.0%} kept", *kept],
         ]
     )
+
+
+def coverage(result: TrackResult) -> str:
+    """On how many of the runs of a track the cost is known."""
+    sets = result.sets.values()
+    return f"{sum(one.n_with_cost for one in sets):,} of {sum(one.n_runs for one in sets):,}"
 
 
 def shown(figure: Figure) -> str:

@@ -6,6 +6,7 @@
 | `model`  | the other models of the set, on the other folds        | one model on one fold, in turn         |
 | `set`    | the other sets, without those that have the same tasks | one set, in turn                       |
 | `none`   | nothing: thresholds are fixed beforehand               | everything                             |
+| `hidden` | all open sets                                          | sets whose runs are not published      |
 
 In each track each run is judged once, by what was trained without its task.
 """
@@ -18,9 +19,9 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from benchmarks.stoprulebench.recordings import Recordings
-from boolab.whatif.step_table import Flags
+from boolab.whatif.step_table import Flags, Ints
 
-Track: TypeAlias = Literal["within", "model", "set", "none"]
+Track: TypeAlias = Literal["within", "model", "set", "none", "hidden"]
 
 TRACKS: Final[dict[Track, str]] = {
     "within": "within a set",
@@ -28,7 +29,11 @@ TRACKS: Final[dict[Track, str]] = {
     "set": "new set",
     "none": "no training",
 }
-"""The tracks, and what they are called."""
+"""The open tracks, and what they are called."""
+
+HIDDEN: Final[Track] = "hidden"
+TRACK_NAMES: Final[dict[Track, str]] = {**TRACKS, HIDDEN: "hidden sets"}
+"""All tracks, and what they are called."""
 
 
 class Part(NamedTuple):
@@ -45,14 +50,22 @@ class Part(NamedTuple):
 
 def parts_of(data: Recordings, track: Track) -> Iterator[Part]:
     """The splits of a track; none where the data do not allow it, such as a new model where there is but one."""
-    set_of = data.set_of_cell
     fold = np.array([cell.fold for cell in data.cells])
+    if track == "none":
+        nothing = np.zeros(len(data.cells), dtype=bool)
+        yield Part(track, nothing, ~nothing, nothing)
+    elif track == HIDDEN:
+        judged = np.array([cell.set_name in data.hidden for cell in data.cells])
+        if judged.any():
+            yield Part(track, ~judged, judged, ~judged & (fold == data.fixed.folds - 1))
+    else:
+        yield from _by_set(data, track, fold)
+
+
+def _by_set(data: Recordings, track: Track, fold: Ints) -> Iterator[Part]:
+    set_of = data.set_of_cell
     model = np.array([cell.model for cell in data.cells], dtype=object)
     folds = data.fixed.folds
-    nothing = np.zeros(len(data.cells), dtype=bool)
-    if track == "none":
-        yield Part(track, nothing, ~nothing, nothing)
-        return
     for number, name in enumerate(data.sets):
         here = set_of == number
         if track == "set":

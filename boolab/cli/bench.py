@@ -28,9 +28,10 @@ EPILOG: Final = """
       boolab bench my_rules.py:stop_late --data atlas/tau-airline --name "Late"
       boolab bench stops.csv --data runs.jsonl --labels labels.csv -o late.json
       boolab bench baselines --data atlas/intercode-ctf -o out
+      boolab bench rules.yaml --hidden ~/hidden_sets
 
     The score is the share of steps saved if the rule is on in so many runs only, chosen at random, that 95% of the
-    successes are kept. All figures are means over sets, with 95% intervals over tasks.
+    successes are kept. All figures are means over sets, with 95% intervals over sets and the tasks in them.
     """
 
 
@@ -45,6 +46,12 @@ def add(parser: argparse.ArgumentParser) -> None:
         default=["atlas"],
         help="a shipped data set, or files and folders of labelled runs; a run's set is its setting `set`, or else the "
         "name of its file (default: atlas)",
+    )
+    data.add_argument(
+        "--hidden",
+        metavar="FOLDER",
+        help="judge on the sets in this folder, each a file or a folder KIND/SET, and choose and fit on --data "
+        "(default: the open tracks of --data)",
     )
     data.add_argument("--format", metavar="NAME", help=FORMAT)
     add_labels(data, "runs")
@@ -81,7 +88,8 @@ COMMAND: Final = Command(
     add,
     "A rule sees the steps of a run one after the other and decides after each whether to stop. It is chosen on some "
     "tasks and judged on others, in up to four tracks: within a set, on a new model, on a new set, and without any "
-    "training. docs/stoprulebench.md explains the benchmark; make leaderboard makes a page of the submissions. "
+    "training; or, with --hidden, on sets that its author never had. docs/stoprulebench.md explains the benchmark; "
+    "make leaderboard makes a page of the submissions. "
     "The benchmark is not in the package: the command works in a checkout of the repository.",
     EPILOG,
     "ENTRY [ENTRY ...]",

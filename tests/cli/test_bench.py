@@ -26,12 +26,13 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 def test_bench_prints_a_row_per_figure_and_a_column_per_track(runs: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", "rules.yaml", "mine.py:late", "--data", runs]) == 0
     head, loops, late = capsys.readouterr().out.split("\n\n")
-    assert head.startswith("StopRuleBench 1 on runs.jsonl: 84 runs of 48 tasks in 4 sets, ")
+    assert head.startswith("StopRuleBench 2 on runs.jsonl: 84 runs of 48 tasks in 4 sets, ")
     assert loops.startswith("loops\n")
     assert loops.splitlines()[1].split("  ")[0] == "in percent"
     assert "no training" not in loops  # one of two caps is chosen
     assert [line.split("  ")[0] for line in late.splitlines()] == [
-        "mine.py:late", "in percent", "score", "steps saved", "cost saved", "successes kept", "area", "sets, 95% kept",
+        "mine.py:late", "in percent", "score", "steps saved", "cost saved", "runs with a cost", "successes kept",
+        "area", "sets, 95% kept",
     ]  # fmt: skip
     assert "no training" in late
     assert max(map(len, late.splitlines())) <= 88

@@ -1,15 +1,19 @@
 """Submissions and the page that is made of them."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import matplotlib.pyplot as plt
+import numpy as np
 import pytest
 
 from benchmarks.stoprulebench.baselines import baselines, detectors_of
 from benchmarks.stoprulebench.judge import judge
+from benchmarks.stoprulebench.kinds import KIND_OF, KINDS, counted
 from benchmarks.stoprulebench.leaderboard import FOLDER, page_of, plot_leaderboard, ranked, read_board, write_board
+from benchmarks.stoprulebench.ranks import ranks_of
 from benchmarks.stoprulebench.rule_file import parse_rules
 from benchmarks.stoprulebench.submission import Submission, as_json, read_submission
 from benchmarks.stoprulebench.terminal import headline
@@ -55,6 +59,8 @@ def change(values: dict[str, Any], place: str, value: object) -> None:
         ("tracks.within.mean.score", [1.2, 0, 1], r"tracks.within.mean: .*score is \[1.2, 0.0, 1.0\]: expected shares"),
         ("tracks.within.mean.kept", [0.9, None], r"tracks.within.mean.kept"),
         ("tracks.within.sets_kept", 99, r"sets_kept is 99: expected at most the number of sets, 4"),
+        ("tracks.within.sets.sql.kind", "poems", r"tracks.within.sets.sql: .*kind is 'poems': expected one of coding"),
+        ("tracks.within.sets.sql.scores", [1, 2], r"tracks.within.sets.sql.scores: Tuple should have at least 100"),
         ("tracks.within.sets", {}, r"tracks.within.sets: Dictionary should have at least 1 item"),
         ("tracks.none", "all", r"tracks.none"),
         ("tracks.other", {}, r"tracks.other"),
@@ -87,9 +93,12 @@ def test_the_page_ranks_by_score_in_each_track(tmp_path: Path) -> None:
     assert [one.name for one in ranked(board.entries, "within")] == names
     page = page_of(board)
     rows = page.partition("## Within a set")[2].partition("## New model")[0].splitlines()
-    assert [line.split("|")[1:3] for line in rows if "](leaderboard/" in line] == [
-        [f" {rank} ", f" [{name}](leaderboard/{name.replace(' ', '-')}.json) "] for rank, name in enumerate(names, 1)
+    found = [line.split("|") for line in rows if "](leaderboard/" in line]
+    assert [[cells[1].split()[0], cells[3].strip()] for cells in found] == [
+        [str(rank), f"[{name}](leaderboard/{name.replace(' ', '-')}.json)"] for rank, name in enumerate(names, 1)
     ]
+    assert all(re.fullmatch(r" \d \(\d-\d\) ", cells[1]) for cells in found)
+    assert {cells[2].strip() for cells in found} == {"2 customer service, 2 other"}
     assert "\n## No training\n" in page
     assert page.count("](leaderboard/a-cap.json)") == 3
     assert page.count("](leaderboard/loops.json)") == 4
@@ -100,7 +109,7 @@ def test_rows_for_scale_have_no_rank(tmp_path: Path) -> None:
     page = page_of(read_board(folder_of(tmp_path, ONE, *judge(scale, DATA))))
     rows = [line for line in page.splitlines() if line.startswith("| ") and "*" in line]
     assert len(rows) == 4 * 3
-    assert all(line.startswith("|  | *") for line in rows)
+    assert all(line.startswith(("|  | 2 customer service", "|  | 2 other | *")) for line in rows)
 
 
 def test_a_submission_on_other_data_is_named_and_left_out(tmp_path: Path) -> None:
@@ -153,6 +162,80 @@ def test_the_committed_page_is_what_the_submissions_give() -> None:
     if not folder.is_dir():
         pytest.skip("this is no checkout")
     assert (ROOT / "docs" / "leaderboard.md").read_text() == page_of(read_board(folder)), "run: make leaderboard"
+
+
+# --- Ranks ------------------------------------------------------------------------------------------------------------
+
+
+def scored(name: str, scores: dict[str, float], spread: float = 0.0) -> Submission:
+    """A submission with these scores by set, and samples of the tasks that differ from each by up to `spread`."""
+    values = json.loads(as_json(ONE))
+    some = values["tracks"]["none"]["sets"]["sql"]
+    samples = [spread * (2 * place / 99 - 1) for place in range(100)]
+    sets = {
+        key: {**some, "score": [score, 0, 1], "scores": [round(1e5 * min(max(score + by, 0), 1)) for by in samples]}
+        for key, score in scores.items()
+    }
+    track = {"mean": values["tracks"]["none"]["mean"], "sets_kept": 0, "sets": sets}
+    return Submission.model_validate({**values, "name": name, "tracks": {"none": track}})
+
+
+def test_rank_interval_is_narrow_where_all_sets_agree() -> None:
+    names = [f"set{n}" for n in range(9)]
+    entries = [scored(name, dict.fromkeys(names, score)) for name, score in (("a", 0.3), ("b", 0.2), ("c", 0.1))]
+    assert [tuple(rank) for rank in ranks_of(entries, "none")] == [(1, 1, 1), (2, 2, 2), (3, 3, 3)]
+
+
+def test_rank_that_rests_on_one_set_has_a_wide_interval() -> None:
+    names = [f"set{n}" for n in range(9)]
+    steady = scored("steady", dict.fromkeys(names, 0.1))
+    once = scored("once", {**dict.fromkeys(names, 0.0), "set0": 0.95})
+    first, second = ranks_of([once, steady], "none")
+    assert (first.value, second.value) == (1, 2)
+    assert first[1:] == second[1:] == (1, 2)
+
+
+def test_rank_interval_widens_with_the_tasks_within_sets() -> None:
+    entries = [scored("a", {"set0": 0.2, "set1": 0.2}), scored("b", {"set0": 0.19, "set1": 0.19}, spread=0.1)]
+    assert ranks_of(entries, "none")[0] == (1, 1, 2)
+
+
+def test_equal_scores_share_a_rank() -> None:
+    sets = {"set0": 0.2, "set1": 0.4}
+    entries = [scored("a", sets), scored("b", sets), scored("c", dict.fromkeys(sets, 0.1))]
+    assert [rank.value for rank in ranks_of(entries, "none")] == [1, 1, 3]
+
+
+def test_ranks_are_those_of_a_plain_resampling() -> None:
+    found = submissions(*(f"name: cap {cap}\nrules: [{{max_steps: {cap}}}]" for cap in (3, 5, 7, 9)))
+    ranks = ranks_of(found, "none")
+    rng = np.random.default_rng(1)
+    sets = list(found[0].tracks["none"].sets)
+    samples: list[list[int]] = [[] for _ in found]
+    for _ in range(2_000):
+        drawn = [(sets[rng.integers(len(sets))], int(rng.integers(100))) for _ in sets]
+        means = []
+        for one in found:
+            scores = [one.tracks["none"].sets[name].scores[place] for name, place in drawn]
+            means.append(np.mean([score for score in scores if score is not None]))
+        for place, mean in enumerate(means):
+            samples[place].append(1 + sum(other > mean for other in means))
+    for rank, drawn_ranks in zip(ranks, samples, strict=True):
+        ends = np.quantile(drawn_ranks, [0.025, 0.975], method="inverted_cdf")
+        assert (rank.low, rank.high) == pytest.approx(tuple(ends), abs=1)
+
+
+def test_every_kind_of_a_public_set_is_a_named_one() -> None:
+    assert set(KIND_OF.values()) <= set(KINDS)
+    shipped = {path.name.removesuffix(".jsonl.bz2") for path in (ROOT / "datasets/atlas").glob("*.bz2")}
+    assert shipped <= KIND_OF.keys()
+    assert counted(map(KIND_OF.__getitem__, shipped)) == "3 coding, 4 customer service, 1 security, 1 SQL"
+
+
+def test_page_says_on_how_many_runs_the_cost_is_known(tmp_path: Path) -> None:
+    page = page_of(read_board(folder_of(tmp_path, ONE)))
+    known = sum(run.settings["set"] != "code" for run in DATA.runs)
+    assert f"| cost saved, {known} of {len(DATA.runs)} runs |" in page
 
 
 # --- The baselines ----------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from benchmarks.stoprulebench.metrics import FIGURES, Figure, SetWeights, area, mean_of, mixed
+from benchmarks.stoprulebench.metrics import FIGURES, Figure, Samples, SetWeights, area, mean_of, mixed
 from benchmarks.stoprulebench.recordings import Recordings, recordings_of
 from tests.support.bench_cases import run_of, some_recordings
 
@@ -82,6 +82,33 @@ def test_intervals_contain_their_value_and_narrow_with_tasks() -> None:
             assert figure.low <= figure.value <= figure.high  # type: ignore[operator]
         widths.append(figures["saved_steps"].high - figures["saved_steps"].low)  # type: ignore[operator]
     assert widths[1] < widths[0] / 2
+
+
+def test_mean_over_sets_that_differ_has_a_wide_interval() -> None:
+    data = some_recordings(1, tasks=160, sets=["sql", "tau-airline", "tau2-airline"])
+    weights = [SetWeights(data, number) for number in range(3)]
+    stops = np.where(data.lengths > 6, 6, 0) * (data.set_of == 0)  # all is saved in one of three sets
+    samples = [each.samples(stops[None, each.rows].repeat(8, axis=0)) for each in weights]
+    value, low, high = mean_of(samples).figures()["saved_steps"]
+    there = samples[0].figures()["saved_steps"].value
+    assert value == pytest.approx(there / 3, abs=1e-6)  # type: ignore[operator]
+    assert low == 0  # none of three draws is that set
+    assert high > 0.6 * there  # type: ignore[operator]
+
+
+def test_mean_over_equal_sets_is_as_narrow_as_their_tasks() -> None:
+    values = {name: np.array([0.4, *np.linspace(0.3, 0.5, 1000)]) for name in FIGURES}
+    one = Samples(values, Figure(0.4, 0.3, 0.5))
+    low, high = mean_of([one] * 4).figures()["score"][1:]
+    assert 0.08 < high - low < 0.12  # type: ignore[operator] # the width of one, 0.19, over the root of four
+
+
+def test_mean_kept_is_never_surer_than_that_over_tasks() -> None:
+    data = some_recordings(0, tasks=30)
+    sets = [SetWeights(data, number) for number in range(len(data.sets))]
+    kept = mean_of(each.samples(np.zeros((8, len(each.rows)), dtype=np.int32)) for each in sets).figures()["kept"]
+    assert kept.value == kept.high == 1
+    assert 0.9 < kept.low < 0.99  # type: ignore[operator]
 
 
 def test_copies_of_a_task_are_one_task() -> None:
