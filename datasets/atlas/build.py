@@ -1,8 +1,8 @@
 """Makes the files of this folder out of clones of the repositories in SOURCES.md. See README.md beside this file.
 
-CLONES holds one clone of each repository by its name (`intercode`, `tau-bench`, `tau2-bench`, `inspect_ai`), bare
-(`intercode.git`) or not. Files are read from the commits below, whatever is checked out, and without a network. The
-same clones give the same bytes.
+CLONES holds one clone of each repository by its name (`intercode`, `tau-bench`, `tau2-bench`, `inspect_ai`; for
+optional sets `mini-swe-agent`, and `balrog` for balrog-ai/experiments), bare (`intercode.git`) or not. Files are read
+from the commits below, whatever is checked out, and without a network. The same clones give the same bytes.
 
 Usage: python datasets/atlas/build.py CLONES OUT [--only SET ...] [--texts] [--submission FOLDER ...]
 """  # noqa: INP001 - a script beside its data
@@ -26,7 +26,9 @@ from tqdm.auto import tqdm
 
 from boolab import Run, load_runs, save_runs
 from boolab.core.types import StopReason
-from boolab.io.json_input import Damage, json_document
+from boolab.io.json_input import Damage, json_document, mapping, text
+from boolab.logs.builder import RunBuilder
+from boolab.logs.fields import full_reward, reward_of, scores_of
 from boolab.logs.log_files import readers
 
 INTERCODE: Final = "c3e46d827cfc9d4c704ec078f7abf9f41e3191d8"
@@ -35,6 +37,7 @@ TAU2_MERGED: Final = "1b67be7813943253b9f3c12620507d961087ec2c"
 TAU2_BRANCH: Final = "29510b1d0d47dbe502ada30079c642bd0d172ed9"
 INSPECT: Final = "2b9870e5fc0eac7b32e5d897dd7e4745b263bff8"
 MINI: Final = "dfddc50722219a13b052c236cb68ffdded161621"
+BALROG: Final = "989931c5f7acb66ace99d423a480fd537d74e749"
 
 _TOO_LARGE: Final = "over 4 MiB: the copy of the repository that the atlas was made from lacks it"
 ABSENT: Final[Mapping[str, tuple[int | None, str]]] = {
@@ -107,8 +110,17 @@ def _tau2(domain: str) -> tuple[Part, ...]:
     return merged, branch
 
 
+BALROG_CAPS: Final[Mapping[str, frozenset[int]]] = {
+    "babaisai": frozenset({100}),
+    "babyai": frozenset({64, 128}),
+    "minihack": frozenset({100}),
+    "textworld": frozenset({80}),
+}
+"""The games of BALROG that can be won, with the numbers of steps after which it ends an episode."""
+
 _ONE_TURN: Final = "one turn: no limit could have stopped it earlier"
 _PLAN: Final = "plan and solve: the response with the plan is not in the log"
+_NOT_ACCEPTED: Final = "Your previous output"
 _PERSON: Final = "a person, not a model"
 _AIRLINE: Final = r"historical_trajectories/(.*)-airline\.json"
 _SWE: Final = r"benchmarks/swe_bench/resources/tests/20240620_sweagent_claude3\.5sonnet/"
@@ -140,7 +152,17 @@ SETS: Final = (
 )
 """The sets that are shipped."""
 
+
+def _balrog(game: str) -> Set:
+    episode = rf"submissions/(?:LLM|VLM)/.*/{game}/.*_run_\d+"
+    return Set(
+        f"balrog-{game}",
+        (Part("balrog", BALROG, "balrog", rf"{episode}\.json", beside={rf"{episode}\.csv": r"\g<0>"}),),
+    )
+
+
 OPTIONAL: Final = (
+    *map(_balrog, BALROG_CAPS),
     Set(
         "mini-swebench",
         tuple(
@@ -248,9 +270,46 @@ def _under(folder: str, path: str) -> Path:
 
 def _read(file: Path, reader: str) -> list[Run]:
     damage = Damage(file)
-    runs = readers()[reader].read(file, damage)
+    runs = [read_balrog(file, damage)] if reader == "balrog" else readers()[reader].read(file, damage)
     damage.report(_refuse, readable=bool(runs))
     return runs
+
+
+def read_balrog(file: Path, damage: Damage) -> Run:
+    """An episode of BALROG: `GAME/.../TASK_run_NN.json`, and its steps in the .csv of the same name.
+
+    A row is a step: the action, which is its one call, and the observation after it. An episode without its .csv has no
+    step. Only a `progression` of 1 is a success: less is a part of the way. An action that the environment did not
+    accept is a call that failed; logs in which the observation comes first have the default in its place.
+    """
+    document = mapping(json_document(file, damage))
+    builder = RunBuilder("balrog", damage)
+    parts = file.parts[file.parts.index("submissions") + 1 :]
+    kind, submission, game = parts[:3]
+    builder.add_message("user", text(document.get("mission")) or text(document.get("task")), opens_turn=True)
+    steps = file.with_suffix(".csv")
+    if steps.exists():
+        with steps.open(encoding="utf-8", errors="replace", newline="") as rows:
+            for row in csv.DictReader(rows):
+                reply = builder.add_response()
+                reply.add_text(row["Reasoning"] or "")
+                builder.add_call(reply, "", "act", {"action": row["Action"]})
+                result = row["Observation"] or ""
+                builder.set_result(reply, 0, result, is_error=result.lstrip().startswith(_NOT_ACCEPTED))
+    success, n_steps = full_reward(document.get("progression")), len(builder.steps)
+    cut = not success and n_steps in BALROG_CAPS[game]
+    over = "finished" if document.get("done") else "aborted"
+    run = builder.build(
+        "/".join((*parts[:3], file.stem)),
+        builder.cap_stop(n_steps, "max_steps_per_episode") if cut else builder.stop(over),
+        agent=text(mapping(document.get("agent")).get("type")),
+        model=text(mapping(document.get("client")).get("model_id")),
+        task=f"{game}/{text(document.get('task'))}",
+        success=success,
+        scores=scores_of({"progression": reward_of(document.get("progression"))}),
+        limits={"steps": n_steps if cut else None},
+    )
+    return replace(run, settings={"submission": submission, "images": kind == "VLM"})
 
 
 def _refuse(warning: str) -> None:

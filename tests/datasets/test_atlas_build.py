@@ -142,3 +142,70 @@ def test_a_long_name_of_a_task_becomes_a_short_one() -> None:
     assert BUILD.task_name(long).startswith("mobile_data_issue-")
     assert BUILD.task_name(long) != BUILD.task_name(long + "x")
     assert BUILD.task_name("nl2bash_fs_1/0") == "nl2bash_fs_1/0"
+
+
+# --- BALROG -----------------------------------------------------------------------------------------------------------
+
+
+def write_episode(folder: Path, name: str, rows: list[str], *, first: str = "Action", **facts: Any) -> None:
+    """An episode of BALROG in one of its two orders of columns; without rows, its .csv is missing."""
+    order = ["Action", "Reasoning", "Observation"] if first == "Action" else ["Observation", "Action", "Reasoning"]
+    folder.mkdir(parents=True, exist_ok=True)
+    client = {"client": {"model_id": "m"}, "agent": {"type": "naive"}}
+    document = {"task": "env/goto", "progression": 0.0, "done": True, "num_steps": len(rows), **client, **facts}
+    (folder / f"{name}.json").write_text(json.dumps(document))
+    if rows:
+        cells = {"Action": "{}", "Reasoning": "", "Observation": '"seen\nafter {}"'}
+        lines = [
+            ",".join([str(n), *(cells[key].format(row) for key in order), "0", "False"]) for n, row in enumerate(rows)
+        ]
+        (folder / f"{name}.csv").write_text("\n".join([",".join(["Step", *order, "Reward", "Done"]), *lines]) + "\n")
+
+
+@pytest.fixture
+def games(tmp_path: Path) -> Path:
+    """A folder with a clone of BALROG's experiments that has one submission of text and one of images."""
+    clone = tmp_path / "clones" / "balrog"
+    clone.mkdir(parents=True)
+    git(clone, "init", "-q")
+    text, images = (clone / "submissions" / kind / "20250101_m" / "babaisai" / "goto" for kind in ("LLM", "VLM"))
+    write_episode(text, "goto_run_00", ["up", "left", "left"], progression=1.0)
+    write_episode(text, "goto_run_01", ["up"] * 100, first="Observation")
+    write_episode(text, "goto_run_02", ["up", "down"], done=None)
+    write_episode(images, "goto_run_00", [], progression=1.0)
+    write_episode(images, "goto_run_01", ["up"], progression=0.5)
+    (text.parent / "babaisai_summary.json").write_text("{}")
+    git(clone, "add", ".")
+    git(clone, "commit", "-qm", "results")
+    return clone.parent
+
+
+def test_an_episode_of_a_game_is_a_run_with_a_call_a_step(games: Path) -> None:
+    (one,) = [one for one in BUILD.OPTIONAL if one.name == "balrog-babaisai"]
+    part = one.parts[0]._replace(commit=git(games / "balrog", "rev-parse", "HEAD"))
+    runs, excluded = BUILD.runs_of_set(games, one._replace(parts=(part,)))
+    assert [(run.n_steps, run.success, run.stop_reason) for run in runs] == [
+        (3, True, "finished"),
+        (100, False, "step_cap"),
+        (2, False, "aborted"),
+        (1, False, "finished"),
+    ]
+    assert [(one.runs, one.reason) for one in excluded] == [(1, "no step")]
+    first = runs[0]
+    calls = [json.loads(step.response.tool_calls[0].arguments) for step in first.steps]
+    assert calls == [{"action": "up"}, {"action": "left"}, {"action": "left"}]
+    assert first.steps[0].results[0].content == "seen\nafter up"
+    assert (first.model, first.agent, first.task) == ("m", "naive", "balrog-babaisai/babaisai/env/goto")
+    assert first.settings["submission"] == "20250101_m"
+    assert [run.settings["images"] for run in runs] == [False, False, False, True]
+    assert runs[1].limits == {"steps": 100}
+
+
+def test_an_action_that_a_game_refuses_is_a_failed_call(games: Path) -> None:
+    folder = games / "balrog" / "submissions" / "LLM" / "a" / "babyai" / "goto"
+    refused = "\"Your previous output action: 'x' is not a valid action.\""
+    folder.mkdir(parents=True)
+    (folder / "goto_run_00.json").write_text('{"task": "goto", "progression": 1.0, "done": true}')
+    (folder / "goto_run_00.csv").write_text(f"Step,Action,Reasoning,Observation,Reward,Done\n0,x,,{refused},0,False\n")
+    run = BUILD.read_balrog(folder / "goto_run_00.json", BUILD.Damage(folder))
+    assert [result.is_error for result in run.steps[0].results] == [True]
