@@ -24,7 +24,7 @@ from boolab.core.text import count
 from boolab.errors import SettingError
 from boolab.frames.labels import label, labels_of
 from boolab.io.files import user_path
-from boolab.logs.load import each_log
+from boolab.logs.load import iterate_logs
 
 _DEPTH: Final = 2  # KIND/SET
 
@@ -62,7 +62,7 @@ def read_hidden(
     runs: list[Run] = []
     kinds: dict[str, str] = {}
     paths: dict[str, list[Path]] = {}
-    for row, read in each_log([folder], format=format, progress=progress):
+    for row, read in iterate_logs([folder], format=format, progress=progress):
         if not read:
             continue
         path = Path(row.path).resolve()

@@ -102,11 +102,12 @@ over sets, with 95% intervals over sets and the tasks in them.
 
 - **rank**: by score, with its 95% interval: sets are drawn with replacement, and the tasks in each, the same for all
   entries. Two entries whose intervals overlap are in no order that other sets would have to repeat.
-- **on**: on how many sets of which kind the rank rests. {kinds}
+- **on**: on how many sets of which kind the rank rests.
+{kinds}
 - **score**: the share of steps saved if the rule is on in so many runs only, chosen at random, that 95% of the
   successes are kept. A coin that stops every twentieth run has about 4.
 - **steps saved**, **cost saved**, **successes kept**: with the rule on in all runs. Cost is that of the runs
-  which record it; the column says how many.
+  which record it; the head of the column has their number.
 - **area**: the mean share of steps saved, over all shares of successes kept from 80 to 100%.
 - **sets, 95% kept**: in how many of the sets the entry kept what it was to keep.
 
@@ -133,13 +134,12 @@ def _opening(board: Board) -> Iterator[str]:
 
 
 def _kinds(board: Board) -> str:
-    """The sets by kind: "Coding: a, b; SQL: c."."""
+    """The sets by kind, a line for each: "coding: a, b."."""
     kind_of = {
         name: one.kind for entry in board.entries for track in entry.tracks.values() for name, one in track.sets.items()
     }
     groups = {name: [one for one, kind in kind_of.items() if kind == key] for key, name in KINDS.items()}
-    text = "; ".join(f"{name}: {', '.join(map(_text, sets))}" for name, sets in groups.items() if sets)
-    return f"{text[:1].upper()}{text[1:]}."
+    return "\n".join(f"  {name}: {', '.join(map(_text, sets))}." for name, sets in groups.items() if sets)
 
 
 def _track(board: Board, track: Track, folder: str = FOLDER) -> Iterator[str]:

@@ -298,7 +298,7 @@ def read_balrog(file: Path, damage: Damage) -> Run:
                 builder.set_result(reply, 0, result, is_error=result.lstrip().startswith(_NOT_ACCEPTED))
     success, n_steps = full_reward(document.get("progression")), len(builder.steps)
     cut = not success and n_steps in BALROG_CAPS[game]
-    over = "finished" if document.get("done") else "aborted"
+    over: StopReason = "finished" if document.get("done") else "aborted"
     run = builder.build(
         "/".join((*parts[:3], file.stem)),
         builder.cap_stop(n_steps, "max_steps_per_episode") if cut else builder.stop(over),

@@ -195,7 +195,7 @@ def test_an_episode_of_a_game_is_a_run_with_a_call_a_step(games: Path) -> None:
     calls = [json.loads(step.response.tool_calls[0].arguments) for step in first.steps]
     assert calls == [{"action": "up"}, {"action": "left"}, {"action": "left"}]
     assert first.steps[0].results[0].content == "seen\nafter up"
-    assert (first.model, first.agent, first.task) == ("m", "naive", "balrog-babaisai/babaisai/env/goto")
+    assert (first.model, first.agent, first.task) == ("m", "naive", "balrog-babaisai/env/goto")
     assert first.settings["submission"] == "20250101_m"
     assert [run.settings["images"] for run in runs] == [False, False, False, True]
     assert runs[1].limits == {"steps": 100}
