@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime
+from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from boolab.core import displayable
@@ -246,6 +247,11 @@ class Run(displayable.Displayable):
             f"<Run {_short_id(self.run_id)} {flatten(self.agent or 'no agent')}/{flatten(self.policy)}: "
             f"{self.stop.reason}{position}, {count(self.n_steps, 'step')}, {count(self.n_tool_calls, 'call')}>"
         )
+
+
+def steps_in(runs: Iterable[Run]) -> Iterator[Step]:
+    """The steps of some runs, one after the other."""
+    return chain.from_iterable(run.steps for run in runs)
 
 
 def stop_place(run: Run) -> str:

@@ -14,9 +14,8 @@ from datetime import timedelta
 from importlib.metadata import version
 from typing import Final, NamedTuple
 
-from boolab.core.iterate import steps_in
 from boolab.core.prices import is_installed, list_price, require
-from boolab.core.run import Run
+from boolab.core.run import Run, steps_in
 from boolab.core.run_tree import rebuild
 from boolab.core.text import count, first_of
 from boolab.core.types import Step, Usage
