@@ -295,6 +295,14 @@ def test_savings_are_counted_in_what_recommend_counts_them_in(n: int) -> None:
     )
 
 
+def test_answer_does_not_depend_on_the_setting_before() -> None:
+    tables = CapTables(labelled(40), Question())
+    for limits in ((4, None, None), (4, 5, None), (6, 5, None), (6, 5, 3), (6, None, 3), (4, None, None)):
+        setting = Setting(*limits)
+        fresh = CapTables(tables.runs, Question()).get_table(setting)
+        assert tables.get_table(setting).answer(setting) == fresh.answer(setting)
+
+
 @pytest.mark.parametrize("tasks", [45, 90])
 @pytest.mark.parametrize("keep", [0.8, 0.9])
 def test_bound_of_the_recommendation_is_at_least_keep(tasks: int, keep: float) -> None:

@@ -7,7 +7,7 @@ which each threshold is reached in each run.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
@@ -88,6 +88,7 @@ class CapTable:
         self._by_task = SavedByTask(ledger, self._settings, weights, self._first_stops)
         self._successes = int((ledger.success == 1).sum())
         self._kept_by_task = KeptByTask(ledger, self._first_stops)
+        self._last_curve: tuple[Hashable, CapCurve] | None = None
         end = end_of(self._extent, self.opening["max_steps"] or 1)
         self._edges, self._end = edges_of(end, self.longest_run)
 
@@ -134,7 +135,7 @@ class CapTable:
         ].tolist()
         counts = {
             "kept": kept_counts,
-            "at_least": self._least_kept(kept_counts["lower"], setting.limits),
+            "at_least": round(self._curve(setting.limits).at_least[self._index_of("max_steps", setting.max_steps)], 4),
             "saved": saved,
             "saved_least": self._saved_least(setting.limits),
             "cut": {
@@ -269,10 +270,26 @@ class CapTable:
         }
 
     def _curve(self, limits: Limits) -> CapCurve:
-        curve = self._curve_over("max_steps", limits)
-        off_bound = self._least_kept(curve.kept_lower[-1], {**limits, "max_steps": None})
-        bounds = self._lower_bounds(limits, "max_steps").tolist()
-        return dataclasses.replace(curve, at_least=[*bounds[:-1], off_bound])
+        """What each cap keeps, saves and stops, the other limits as they are.
+
+        The last one stays, because bounds take most of the time of a move, and a move of the cap changes none of them.
+        """
+        other_limits = [limits[name] for name in AGENT_LIMITS[1:]]
+        key = (*other_limits, self.question.confidence)
+        if self._last_curve is None or self._last_curve[0] != key:
+            curve, bounds = self._curve_over("max_steps", limits), self._lower_bounds(limits).tolist()
+            is_unlimited = other_limits == [None] * len(other_limits) and curve.kept_lower[-1] == self._successes
+            off_bound = 1.0 if is_unlimited else round(bounds[-1], 4)
+            self._last_curve = key, dataclasses.replace(curve, at_least=[*bounds[:-1], off_bound])
+        return self._last_curve[1]
+
+    def _lower_bounds(self, limits: Limits) -> Array:
+        """The lower bound of what each cap keeps, the other limits as they are."""
+        columns = chosen_columns(self._settings, self.options, limits)
+        for index, own in enumerate(self._settings.axes):
+            if own.name == "max_steps":
+                columns[index] = list(range(len(self.options["max_steps"])))
+        return self._kept_by_task.least(columns, self.question.confidence)
 
     def _advised_cap(self, limits: Limits) -> int | None:
         """The recommended cap, if the other recommended limits are these."""
@@ -309,19 +326,6 @@ class CapTable:
             name: np.histogram(self._extent[mask & (self.ledger.success == code)], self._edges)[0].tolist()
             for name, code in LABELS.items()
         }
-
-    def _least_kept(self, kept_count: int, limits: Limits) -> float:
-        """The lower bound of what a setting keeps; all where it has no limit, and that keeps all."""
-        is_unlimited = all(value is None for value in limits.values()) and kept_count == self._successes
-        return 1.0 if is_unlimited else round(float(self._lower_bounds(limits)[0]), 4)
-
-    def _lower_bounds(self, limits: Limits, axis: str = "") -> Array:
-        """The lower bound of what a setting keeps, or each value of an axis, the other limits as they are."""
-        columns = chosen_columns(self._settings, self.options, limits)
-        for index, own in enumerate(self._settings.axes):
-            if own.name == axis:
-                columns[index] = list(range(len(self.options[axis])))
-        return self._kept_by_task.least(columns, self.question.confidence)
 
     def caps_frame(self, limits: Limits) -> pd.DataFrame:
         """A frame with a row for each cap, the other limits as they are, for `plot_caps`."""
