@@ -311,7 +311,7 @@ def add_question(parser: argparse.ArgumentParser) -> None:
         metavar="COLUMN",
         action="append",
         default=[],
-        help="a column of runs_df by which runs are kept apart, such as agent or model, or all, to take several agents "
+        help="a column of runs_df by which runs are separated, such as agent or model, or all, to take several agents "
         "together; may be repeated (default: agent, where there are several)",
     )
     add_prices(group)

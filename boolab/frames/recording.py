@@ -95,7 +95,7 @@ def recording_df(runs: Runs, identity: Identities = "canonical", exempt: Sequenc
     run_list = as_runs(runs)
     doubles = [run_id for run_id, n in Counter(run.run_id for run in run_list).items() if n > 1]
     if doubles:
-        msg = f"{len(doubles)} run ids occur more than once, such as {doubles[0]!r}: a frame cannot keep the runs apart"
+        msg = f"{len(doubles)} run ids occur more than once, such as {doubles[0]!r}: a frame cannot separate them"
         raise SettingError(msg)
     identities = exclude_tools(identity, exempt)
     if exempt:

@@ -177,7 +177,7 @@ def _runs_at(path: str | Path) -> Iterable[Run]:
 
 
 def list_columns(names: str | Sequence[str] | None) -> list[str]:
-    """The columns that keep groups apart, each once, from one name, several or None."""
+    """The columns that separate groups, each once, from one name, several or None."""
     return [] if names is None else [names] if isinstance(names, str) else list(dict.fromkeys(names))
 
 

@@ -75,9 +75,7 @@ def plot_survival(
     finding_or_frame = data if is_result or hasattr(data, "frame") else _compute_survival(data)
     required_columns = [*_COLUMNS, *(columns if incidence else ["survival", "low", "high"])]
     frame = frame_of(finding_or_frame, lambda other: other, required_columns, "survival")
-    noun = (
-        "turn" if f" {getattr(finding_or_frame, 'title', '')} ".find(" turn ") >= 0 else "run"
-    )  # only a finding has it
+    noun = str(frame["unit"].iloc[0]) if "unit" in frame and len(frame) else "run"
     if frame.empty:
         return style.empty_axes(ax, f"no {noun}s")
     units = frame["of"].dropna().unique().tolist()

@@ -26,7 +26,7 @@ from boolab.stats.units import short_names
 
 MAX_CURVES: Final = 12
 MIN_SUCCESSES: Final = 20
-"""With fewer, a line is a few steps of five percent and more: it shows no trade-off."""
+"""With fewer, a line is a few steps of five percent and more: it shows no trade."""
 _NAME: Final = 24
 """As many characters of a name as fit beside a line."""
 _SIZE: Final = (6.0, 4.6)

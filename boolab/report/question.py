@@ -30,10 +30,10 @@ class Question:
     Attributes:
         grid: Values by axis; None for all that make a difference, on the three usual axes.
         scope: Whether counters start at zero with each user message ("turn"), never ("run"), or as the harness of each
-            source counts ("auto"); in a study "auto" stands only where both occur, and sources are kept apart.
+            source counts ("auto"); in a study "auto" stands only where both occur, and sources are separated.
         identity: What makes two calls the same.
         policy: The harness whose limits are evaluated: its order of precedence, its identity, and what else stops it.
-        by: Columns that keep groups apart.
+        by: Columns that separate groups.
         keep: The share of successes to keep.
         confidence: That it is kept.
         objective: What to save.

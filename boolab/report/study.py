@@ -26,13 +26,22 @@ from boolab.logs.load import Reading, no_log_message, path_names, read_logs
 from boolab.report.limit_rows import LimitRow, informative_rows
 from boolab.report.progress import parts_bar
 from boolab.report.question import Question, searched_grid, usual_grid
-from boolab.report.units import Unit, group_keys, key_of, remove_label, sum_units, units_of_runs, with_settings
+from boolab.report.units import (
+    Unit,
+    group_keys,
+    key_of,
+    remove_label,
+    sum_units,
+    unit_noun,
+    units_of_runs,
+    with_settings,
+)
 from boolab.stats.recommend.recommend import Recommendation, recommend
 from boolab.stats.units import INTERRUPTED, SET, group_noun
 from boolab.whatif.evaluate import counterfactual
 from boolab.whatif.from_runs import ledger_of
 from boolab.whatif.grid import settings_of
-from boolab.whatif.step_table import scopes_of
+from boolab.whatif.step_table import UnitNoun, scopes_of
 
 MAX_GROUPS: Final = 6
 """So many groups are shown in full on a terminal, and in a figure with a curve for each."""
@@ -60,7 +69,7 @@ class CountedUnits(NamedTuple):
     """What the successes of a group are, and what is counted."""
 
     proxy: bool  # whether a proxy stands in for success, as no run of the group has a label
-    noun: Literal["run", "turn"]  # what a unit is called
+    noun: UnitNoun  # what a unit is called
 
     def successes(self, n: int) -> str:
         """What so many successes are called."""
@@ -119,8 +128,7 @@ class Study:
     @cached_property
     def counted_units(self) -> list[CountedUnits]:
         """What the successes of the groups are: of those with labels first, then of those without."""
-        turns = any(unit.turn is not None for unit in self.units)
-        by_proxy = CountedUnits(proxy=True, noun="turn" if turns else "run")
+        by_proxy = CountedUnits(proxy=True, noun=unit_noun(self.units))
         units_by_kind = {True: CountedUnits(proxy=False, noun="run"), False: by_proxy}
         return [units_by_kind[kind] for kind in (True, False) if kind in {*self.by_label}] or [by_proxy]
 
@@ -192,7 +200,10 @@ class Study:
         """The successes of the units that families began with, and the number of these units: those that count."""
         rows = next(iter(self.margins.values()))
         off_rows = rows[rows[next(iter(self.margins))].isna()]
-        return int(off_rows["successes"].sum()), sum(self.is_root[unit.of] for unit in self.units)
+        counted = sorted({unit.of for unit in self.units})
+        roots = roots_in([self.runs[index] for index in counted])  # one that has no unit counts as not on record
+        is_root = {index for position, index in enumerate(counted) if roots[position] == position}
+        return int(off_rows["successes"].sum()), sum(unit.of in is_root for unit in self.units)
 
     @property
     def has_families(self) -> bool:
@@ -359,7 +370,7 @@ class Study:
 
 
 def column_name(column: str) -> str:
-    """What a column that keeps groups apart is called in texts."""
+    """What a column that separates groups is called in texts."""
     return "data set" if column == SET else column
 
 

@@ -57,6 +57,7 @@ def text(study: Study, *, full: bool = False) -> str:
         tables = "all values of each limit" if few else "the tables of each limit, group by group"
         setting = ", and the text of each setting" if how else ""
         blocks.append(wrap_text(f"Not shown here: {tables}{setting}. --full shows them."))
+    blocks.append(wrap_text("docs/terms.md defines the words, such as turn, keeps, at least, on record and trade."))
     return "\n\n".join(blocks)
 
 
@@ -114,7 +115,7 @@ def agent_rows(study: Study) -> list[list[str]]:
 
 
 def which_one(study: Study) -> str:
-    """That there are several agents, and how to keep them apart."""
+    """That there are several agents, and how to separate them."""
     more = (
         f" {len(study.agent_counts) - MAX_AGENTS:,} more are not listed."
         if len(study.agent_counts) > MAX_AGENTS
@@ -122,12 +123,12 @@ def which_one(study: Study) -> str:
     )
     if study.question.by:
         return (
-            f"{len(study.agent_counts):,} agents. A limit is for one agent and its tasks, so runs are kept apart by "
+            f"{len(study.agent_counts):,} agents. A limit is for one agent and its tasks, so runs are separated by "
             f"{joined([*map(column_name, study.question.by)])}.{more}"
         )
     return (
         f"{len(study.agent_counts):,} agents.{more} A limit is for one agent, and what is here is about all of them "
-        "together: read the logs of one agent alone, or keep the agents apart with --by agent."
+        "together: read the logs of one agent alone, or separate the agents with --by agent."
     )
 
 

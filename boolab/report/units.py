@@ -19,7 +19,7 @@ from boolab.frames.runs import turns_of
 from boolab.frames.tables import runs_df
 from boolab.report.question import Question
 from boolab.whatif.evaluate import counterfactual
-from boolab.whatif.step_table import PROXY, TURN_PROXY
+from boolab.whatif.step_table import PROXY, TURN_PROXY, UnitNoun, unit_of
 
 _AMOUNTS: Final = ("tokens", "cost_usd")
 
@@ -61,15 +61,25 @@ def key_of(values: Sequence[Any]) -> str:
 
 
 def units_of_runs(runs: Sequence[Run], scopes: Sequence[str], by_label: Sequence[bool]) -> Iterator[Unit]:
-    """What is counted: each run; where no label judges the whole run, and the scope is the turn, each turn."""
+    """What is counted: each run; where no label judges the whole run, and the scope is the turn, each turn.
+
+    A run without a label and without steps has no turn, and is not counted.
+    """
     by_turn = [not kind and scope == "turn" for kind, scope in zip(by_label, scopes, strict=True)]
     split = any(turns and run.steps and run.steps[-1].turn > 1 for run, turns in zip(runs, by_turn, strict=True))
     for index, run in enumerate(runs):
+        if not by_label[index] and not run.steps:
+            continue
         counted_run = run if by_label[index] else remove_label(run)
         if split and by_turn[index]:
             yield from turns_as_units(counted_run, index)
         else:
             yield Unit(counted_run, index, None)
+
+
+def unit_noun(units: Sequence[Unit]) -> UnitNoun:
+    """What such units are called: see `unit_of`."""
+    return unit_of([unit.turn or 1 for unit in units])
 
 
 def remove_label(run: Run) -> Run:
@@ -78,7 +88,7 @@ def remove_label(run: Run) -> Run:
 
 
 def with_settings(runs: Sequence[Run], columns: Sequence[str], all_runs: Sequence[Run]) -> list[Run]:
-    """Some runs with the settings that keep groups apart, where others have them and these do not: then None."""
+    """Some runs with the settings that separate groups, where others have them and these do not: then None."""
     absent = {name: None for name in columns if any(name in run.settings for run in all_runs)}
     return [run if {*absent} <= {*run.settings} else replace(run, settings={**absent, **run.settings}) for run in runs]
 
@@ -97,15 +107,17 @@ def sum_units(
 ) -> pd.DataFrame:
     """The sums over the units, a row for each setting and group; of a group they are of labels, or of the proxy."""
     all_runs = [unit.run for unit in units]
-    kinds = [[unit.run for unit in units if by_label[unit.of] is kind] for kind in (True, False)]
+    kinds = [[unit for unit in units if by_label[unit.of] is kind] for kind in (True, False)]
     parts = []
-    for runs in filter(None, kinds) if units else [[]]:
-        kind_runs = with_settings(runs, question.by, all_runs)
+    for kind_units in filter(None, kinds) if units else [[]]:
+        unit = unit_noun(kind_units)
+        kind_runs = with_settings([unit.run for unit in kind_units], question.by, all_runs)
         table = counterfactual(
             kind_runs, grid=grid, by=question.group_by, aggregate=True, **question.counting_arguments
         )
-        by_turn = (table["scope"] == "turn") & (table["success_by"] == PROXY)  # without labels each unit is a turn
-        parts.append(_mask_unknown_amounts(table.assign(success_by=table["success_by"].mask(by_turn, TURN_PROXY))))
+        by_turn = table["success_by"].eq(PROXY) & (unit == "turn")
+        kinds_of_success = table["success_by"].mask(by_turn, TURN_PROXY)
+        parts.append(_mask_unknown_amounts(table.assign(unit=unit, success_by=kinds_of_success)))
     if len(parts) == 1:
         return parts[0]
     table = pd.concat(parts, ignore_index=True)

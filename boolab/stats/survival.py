@@ -30,6 +30,7 @@ from boolab.stats.finding import Finding, frame_of, pairs
 from boolab.stats.intervals import Array, ClusterBootstrap, check_confidence, interval_columns
 from boolab.stats.survival_curves import Share, curve, logrank
 from boolab.stats.units import INTERRUPTED, Data, cluster_notes, clusters_of, group_name, split_groups, units_of
+from boolab.whatif.step_table import unit_of
 
 Measure: TypeAlias = Literal["steps", "tool_calls", "tokens"]
 
@@ -46,7 +47,7 @@ _COLUMNS: dict[str, str] = {
     "of": TEXT,
     **dict.fromkeys(("time", "at_risk", "ended", "censored"), INT),
     **dict.fromkeys(("survival", "low", "high", *_ENDS, "confidence"), FLOAT),
-    "success_by": TEXT,
+    **dict.fromkeys(("unit", "success_by"), TEXT),
 }
 _TABLE: dict[str, str] = {
     **dict.fromkeys(("n", "ended", "censored", "median", "median_low", "median_high"), INT),
@@ -86,8 +87,9 @@ def survival(
         of `by`, `of`, `time` (in units of `of`), `at_risk` (neither ended nor censored before), `ended`, `censored`,
         `survival` (the share that continues beyond it), `success` and `failure` (the share with such a label by then,
         under the limits of the recording, however the run ended; NA without labels), each with `_low` and `_high`
-        (`low` and `high` for survival), `confidence`, and `success_by` ("label", or NA). Its table has a row for each
-        group, with the median number; its `tests` have a row for each pair of groups.
+        (`low` and `high` for survival), `confidence`, `unit` ("turn" or "run", which is what is counted as one: see
+        docs/terms.md), and `success_by` ("label", or NA). Its table has a row for each group, with the median number;
+        its `tests` have a row for each pair of groups.
 
         Intervals are log-log (Kaplan-Meier by scipy, Aalen-Johansen by the delta method). Where several runs share a
         task, they are percentiles of a bootstrap that resamples tasks, widened for few tasks, and a note reports it.
@@ -116,8 +118,9 @@ def survival(
         _Group(values, rows, keys, column, confidence) for values, rows in split_groups(known_units, keys) if len(rows)
     ]
     tests = _compare_groups(groups, known_units, keys, column)
-    rows = list(pairs(groups, lambda group: group.rows(of, confidence)))
-    words = _SurvivalText("turn" if bool((units["turn"] > 1).any()) else "run", noun, confidence)
+    unit = unit_of(units["turn"].to_numpy(np.int64))
+    rows = list(pairs(groups, lambda group: group.rows(of, unit, confidence)))
+    words = _SurvivalText(unit, noun, confidence)
     return Finding(
         title=f"How many {noun}s a {words.noun} takes",
         frame=attach_set(
@@ -170,9 +173,10 @@ class _Group:
         reached_half = np.flatnonzero(share <= _HALF)
         return int(self.curve.time[reached_half[0]]) if len(reached_half) else None
 
-    def rows(self, measure: str, confidence: float) -> list[dict[str, Any]]:
+    def rows(self, measure: str, unit: str, confidence: float) -> list[dict[str, Any]]:
         """One row for each time."""
-        shared_columns = {"of": measure, "confidence": confidence, "success_by": "label" if self.labelled else None}
+        shared_columns = {"of": measure, "confidence": confidence, "unit": unit}
+        shared_columns |= {"success_by": "label" if self.labelled else None}
         names = ("time", "at_risk", "ended", "censored", "survival", "low", "high", *_ENDS)
         arrays = (*self.curve[:4], *self.curve.survival, *self.share("success"), *self.share("failure"))
         lists = (array.tolist() for array in arrays)

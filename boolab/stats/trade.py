@@ -3,6 +3,7 @@
 A success that a rule loses can be had again: by more runs, at what a success costs on record. So a rule that saves more
 for each success that it loses than a success costs leaves more successes for the same work: its *even trade* is above
 1. This takes further runs to be like those on record, on tasks that are worth the same.
+See docs/terms.md.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ class Trade:
     is `saved / lost < total / successes`: for each success that it loses it saves less than a success costs on record.
     Such a trade is poor: further runs cost more to win the lost successes back than the limit saves.
 
-    `total`: what all runs use without it, in the same unit. `unit`: what is counted, in the plural, or "cost" for
-    dollars.
+    `total`: what all runs use without it, in the same unit. `unit`: what is saved, in the plural, or "cost" for
+    dollars. `counted`: what a success is one of, "run" or "turn"; "" to leave it out.
     """
 
     saved: float
@@ -47,6 +48,7 @@ class Trade:
     total: float
     successes: int
     unit: str = "steps"
+    counted: str = ""
 
     @property
     def per_lost_success(self) -> float | None:
@@ -75,11 +77,13 @@ class Trade:
             return ""
         if self.per_lost_success is None:
             return "It loses no success on record."
+        of = f" of {self.counted}s" if self.counted else ""
+        unit = f"in {'dollars' if self.unit == 'cost' else self.unit}{of}"
         if self.is_even:
-            return f"The trade is even: for each lost success it saves {self.costs}, as a success costs."
+            return f"The trade is even, {unit}: for each lost success it saves {self.costs}, as a success costs."
         word = "poor" if self.is_poor else "good"
         saves = f"it saves {self.each} for each lost success"
-        return f"The trade is {word}: {saves}, and a success costs {self.costs} on record."
+        return f"The trade is {word}, {unit}: {saves}, and a success costs {self.costs} on record."
 
     @property
     def each(self) -> str | None:

@@ -123,7 +123,7 @@ def _group_units(units: pd.DataFrame, table: pd.DataFrame, group_by: str | Seque
         if name not in table:
             raise SettingError(f"by={name!r}: there is no such column{near(name, [*table.columns], 'columns')}")
         if name in UNIT_COLUMNS and name not in _SHARED_COLUMNS:
-            raise SettingError(f"by={name!r}: this is known only after a run, so runs cannot be kept apart by it")
+            raise SettingError(f"by={name!r}: this is known only after a run, so runs cannot be separated by it")
         if name in units:
             units = units[[name, *(other for other in units if other != name)]]
         else:

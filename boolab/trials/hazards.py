@@ -3,7 +3,7 @@
 An open run was stopped after some amount of what its limit counts. Others on record used more of it. If the open run
 would have continued like those that came as far (independent censoring), its chance to succeed until the new limit is
 the cumulative incidence of success among them, counted from where it stopped. The assumption fails where a limit stops
-runs that differ from the others: of harder tasks, or of weaker models. `pool` keeps such groups apart.
+runs that differ from the others: of harder tasks, or of weaker models. `pool` separates such groups.
 
 Source: Aalen and Johansen, Scand. J. Stat. 5 (1978) 141-150, from a later start ("landmark": Anderson, Cain and Gelber,
 J. Clin. Oncol. 1 (1983) 710-719).

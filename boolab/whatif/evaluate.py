@@ -155,7 +155,9 @@ def counterfactual(
         kept_lower and kept_upper), successes_censored (of them, those that are neither kept nor lost), and the sums of
         what is spent and saved, one row for each scope that occurs. n_unknown_tokens and n_unknown_cost runs are left
         out of these sums; where no run reports them, they are NA. Each `saved_` has a `_lower` and an `_upper`: what is
-        certainly saved, and at most; NA where it has no bound, because the use of a stopped run is not known.
+        certainly saved, and at most; NA where it has no bound, because the use of a stopped run is not known. `unit` is
+        what is counted as one: always "run", also with the scope `turn`. Without labels `recommend` and `boolab whatif`
+        count each turn of a session as one: `unit` is "turn" in their tables (see docs/terms.md).
         An aggregate of parts of the runs adds up to the aggregate of the whole, exactly.
 
     Raises:

@@ -24,7 +24,7 @@ OUTCOMES: Final = ("unchanged", "censored", "truncated", "not_identified", "unkn
 _MAX_NAMED: Final = 12  # agents in a message
 _RESULT_COLUMNS: Final = {
     "run_id", "rule", "outcome", "stop_turn", "stop_step", "stop_reason", "also_fired", "success", "kept_lower",
-    "kept_upper", "saved_is", "scope", "success_by", "successes", "successes_censored", "n_runs",
+    "kept_upper", "saved_is", "scope", "unit", "success_by", "successes", "successes_censored", "n_runs",
     *MEASURES, "cost_usd", *(f"saved_{name}" for name in (*MEASURES, "cost_usd")),
     *(f"n_{name}" for name in (*OUTCOMES, *get_args(StopReason))),
 }  # fmt: skip

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +35,16 @@ UNKNOWN_PEAK: Final = np.iinfo(np.int64).max
 LABEL, PROXY, TURN_PROXY = "label", "run ended by itself", "turn ended by itself"
 """What a success is: a label, or, where a run has none, that the record ended by itself and its last response came to
 its end: see `boolab.core.endings`."""
+UnitNoun: TypeAlias = Literal["run", "turn"]
+"""What is counted as one; the column `unit` of each frame has it."""
+
+
+def unit_of(turns: npt.ArrayLike) -> UnitNoun:
+    """What is counted as one: the turn, where some run has several of them; else the run, which is the same there.
+
+    `turns`: the number of each unit's turn, or of each step's, within its run; 1 where turns are not counted.
+    """
+    return "turn" if np.any(np.asarray(turns) > 1) else "run"
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +240,6 @@ class Ledger:
         first, run = np.append(first[:-1][has_steps], first[-1]), run[has_steps]
         last = first[1:] - 1
         last_of_run = np.append(run[1:] != run[:-1], True) if len(run) else np.zeros(0, dtype=bool)
-        has_several = bool((~last_of_run).any())
         return replace(
             self,
             runs=self.runs.iloc[run].reset_index(drop=True).assign(turn=self.turn[first[:-1]]),
@@ -240,7 +249,7 @@ class Ledger:
             terminated=np.where(last_of_run, self.terminated[run], self.final[last]),
             success=self.answered[last].astype(np.int64),
             reason=np.where(last_of_run, self.reason[run], finished_reasons(self.final[last])),
-            success_by=TURN_PROXY if has_several or bool((self.runs["scope"] == "turn").any()) else PROXY,
+            success_by=TURN_PROXY if unit_of(self.span) == "turn" else PROXY,
             starts={},
         )
 

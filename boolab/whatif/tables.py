@@ -177,7 +177,8 @@ def finish_sums(frame: pd.DataFrame, keys: Sequence[str], success_by: str) -> pd
     data: dict[str, Any] = {key: frame[key].array for key in keys if key != "scope"}
     data |= {name: pd.arrays.IntegerArray(sums[name], never) for name in (*counts, *kept_columns) if name in sums}
     data |= {name: measures[name] for name in sorted(measures, key=lambda name: name.startswith("saved_"))}
-    end = {"scope": frame["scope"].astype(TEXT).array, "success_by": repeat_text(success_by, len(frame))}
+    end = {"scope": frame["scope"].astype(TEXT).array}
+    end |= {name: repeat_text(value, len(frame)) for name, value in (("unit", "run"), ("success_by", success_by))}
     return pd.DataFrame(data | bounds | end)
 
 

@@ -20,8 +20,7 @@ from boolab.stats.recommend.recommend import recommend
 from boolab.stats.recommend.units import units_of_ledger
 from boolab.whatif.evaluate import counterfactual
 from boolab.whatif.from_runs import ledger_of
-from boolab.whatif.step_table import LABEL
-from boolab.whatif.step_table import TURN_PROXY as PROXY
+from boolab.whatif.step_table import LABEL, PROXY
 
 
 def run_of(number: int, calls: str, *, success: bool | None = True, task: str | None = None, cut: bool = False) -> Run:
@@ -229,7 +228,7 @@ def test_ten_runs_of_one_task_are_not_ten_successes() -> None:
 def test_labels_win_and_the_proxy_is_named_everywhere() -> None:
     unlabelled = [*plain(100, success=None), run_of(500, "abcdefgh", success=None, cut=True)]
     found = recommend(unlabelled)
-    assert set(found["success_by"]) == {"turn ended by itself"}
+    assert set(found["success_by"]) == {"run ended by itself"}
     assert "proxy" in str(found)
     assert "proxy" in found._repr_html_()
     assert found["successes"][0] == 100

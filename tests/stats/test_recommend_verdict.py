@@ -34,7 +34,7 @@ def test_says_what_to_set_with_base_bound_and_trade(swebench: list[Run]) -> None
     assert POOR in found.export("langgraph").notes
     assert "--max-steps 65 --scope run  # better left off" in str(found)
     assert trade == (
-        "The trade is poor: it saves 59 steps for each lost success, and a success costs 99 steps on record."
+        "The trade is poor, in steps: it saves 59 steps for each lost success, and a success costs 99 steps on record."
     )
     assert "a doom-loop threshold of 3 keeps 165 of 168 and saves 257 of 16,707 steps (1.5%)" in more
 

@@ -158,9 +158,9 @@ def test_scorecard_compares_random_alarms_a_cap_and_costs() -> None:
     assert (row["saved_steps"], row["same_kept_cap"], row["same_kept_cap_saved_steps"]) == (60 * 4 + 2 * 2, 9, 0)
     assert f"They are right {60 / 62 / 0.7:.2f} times as often (95% interval" in said
     assert "as random alarms, of which 70% would be in runs that failed." in said
-    assert "A plain cap of 9 steps keeps at least as many successes and would have saved 0 steps, 244 fewer." in said
+    assert "A plain cap of 9 steps keeps no fewer successes and would have saved 0 steps, 244 fewer." in said
     assert (
-        "The trade is good: it saves 122 steps for each lost success, and a success costs "
+        "The trade is good, in steps of runs: it saves 122 steps for each lost success, and a success costs "
         f"{steps / 30:.0f} steps on record."
     ) in said
 
@@ -170,12 +170,11 @@ def test_a_trade_that_saves_less_than_a_success_costs_is_poor() -> None:
     card = scorecard(runs, doom_loop(3))
     assert only(card)["even_trade"] == pytest.approx(2 / (17 / 3))
     assert (
-        "The trade is poor: it saves 2 steps for each lost success, and a success costs 6 steps on record."
-        in card.sentences[0]
+        "The trade is poor, in steps of runs: it saves 2 steps for each lost success, and a success costs 6 steps on "
+        "record." in card.sentences[0]
     )
     assert (
-        "A plain cap of 4 steps keeps at least as many successes and would have saved 2 steps, 2 fewer."
-        in (card.sentences[0])
+        "A plain cap of 4 steps keeps no fewer successes and would have saved 2 steps, 2 fewer." in (card.sentences[0])
     )
 
 

@@ -35,12 +35,28 @@ def test_even_trade_is_below_one_if_poor_and_one_if_even(saved: int, lost: int, 
 @pytest.mark.parametrize(
     ("trade", "sentence"),
     [
-        (Trade(351, 8, 16707, 168), "poor: it saves 44 steps for each lost success, and a success costs 99 steps"),
-        (Trade(200, 2, 1000, 20), "good: it saves 100 steps for each lost success, and a success costs 50 steps"),
-        (Trade(99.4, 1, 990, 10), "good: it saves 99.4 steps for each lost success, and a success costs 99.0 steps"),
-        (Trade(50, 1, 1000, 20), "even: for each lost success it saves 50 steps, as a success costs"),
-        (Trade(1, 1, 40, 20, "steps"), "poor: it saves 1 step for each lost success, and a success costs 2 steps"),
-        (Trade(3.5, 2, 10, 20, "cost"), "good: it saves $1.75 for each lost success, and a success costs $0.50"),
+        (
+            Trade(351, 8, 16707, 168),
+            "poor, in steps: it saves 44 steps for each lost success, and a success costs 99 steps",
+        ),
+        (
+            Trade(200, 2, 1000, 20),
+            "good, in steps: it saves 100 steps for each lost success, and a success costs 50 steps",
+        ),
+        (
+            Trade(99.4, 1, 990, 10),
+            "good, in steps: it saves 99.4 steps for each lost success, and a success costs 99.0 steps",
+        ),
+        (Trade(50, 1, 1000, 20), "even, in steps: for each lost success it saves 50 steps, as a success costs"),
+        (
+            Trade(1, 1, 40, 20, "steps"),
+            "poor, in steps: it saves 1 step for each lost success, and a success costs 2 steps",
+        ),
+        (
+            Trade(3.5, 2, 10, 20, "cost"),
+            "good, in dollars: it saves $1.75 for each lost success, and a success costs $0.50",
+        ),
+        (Trade(50, 1, 1000, 20, counted="turn"), "even, in steps of turns: for each lost success it saves 50 steps"),
         (Trade(3, 0, 10, 20), "It loses no success on record."),
     ],
 )

@@ -24,7 +24,8 @@ def test_caplab_verdict_and_trade_equal_counterfactual(name: str) -> None:
     first, trade = answer["verdict"]
     assert f"keeps {row['kept_lower']:,} of {row['successes']:,} successes" in first
     saved, spent = int(row["saved_steps"]), int(row["steps"])
-    expected = Trade(saved, int(row["successes"] - row["kept_lower"]), spent + saved, int(row["successes"]))
+    lost = int(row["successes"] - row["kept_lower"])
+    expected = Trade(saved, lost, spent + saved, int(row["successes"]), counted=row["unit"])
     advice = ": better left off" if expected.is_poor else ""
     assert trade == f"{expected.sentence.split(':')[0].rstrip('.')}{advice}."  # its numbers are below it
     assert answer["trade"] == {"each": expected.each, "costs": expected.costs, "poor": expected.is_poor}
@@ -56,7 +57,7 @@ def test_verdict_says_first_that_a_setting_keeps_too_little() -> None:
     lab.setting = {"max_steps": 47}
     first, trade = lab.answer["verdict"]
     assert first.startswith("A step cap of 47 keeps 148 of 168 successes, 88.0%, less than the 95% to keep, and saves ")
-    assert trade == "The trade is good."
+    assert trade == "The trade is good, in steps of runs."
     lab.keep = 0.88
     assert "less than" not in lab.answer["verdict"][0]
 
@@ -71,11 +72,11 @@ def test_several_limits_are_named_together() -> None:
 def test_verdict_has_kept_first_where_it_is_too_little() -> None:
     kept = {"lower": 160, "upper": 160, "of": 168}
     saved = {"measure": "steps", "label": "steps", "saved": 351, "of": 16707, "share": 351 / 16707}
-    first, trade = verdict_of(Setting(max_steps=68), kept, saved, "successes")
+    first, trade = verdict_of(Setting(max_steps=68), kept, saved, "successes", "run")
     assert first == "A step cap of 68 keeps 160 of 168 successes and saves 2.1% of the steps."
-    assert trade == "The trade is poor: better left off."
+    assert trade == "The trade is poor, in steps of runs: better left off."
     kept = {"lower": 148, "upper": 148, "of": 168}
     assert (
-        verdict_of(Setting(max_steps=47), kept, saved, "successes", 0.95)[0]
+        verdict_of(Setting(max_steps=47), kept, saved, "successes", "run", 0.95)[0]
         == "A step cap of 47 keeps 148 of 168 successes, 88.0%, less than the 95% to keep, and saves 2.1% of the steps."
     )

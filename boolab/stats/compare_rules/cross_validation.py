@@ -48,7 +48,7 @@ _COLUMNS: Final[Mapping[str, str]] = {
     "holds": FLAG,
     **dict.fromkeys(("folds", "seed"), INT),
     "confidence": FLOAT,
-    "success_by": TEXT,
+    **dict.fromkeys(("unit", "success_by"), TEXT),
 }
 _TABLE: Final = ("part", "rule", "n_tasks", "successes", "kept_share", "saved_share", "chosen_kept_share", "holds")
 _MAX_SENTENCES: Final = 20  # groups that get sentences
@@ -105,7 +105,8 @@ def crossval(
           where all runs report their cost.
         - `n_unknown`: runs where a counter that the rule needs is unknown.
         - `chosen_kept_share` and `chosen_saved_share`: the same on the tasks that the rule was chosen by.
-        - `keep`, and `holds`: whether `kept_share` is at least that. `folds`, `seed`, `confidence`, `success_by`.
+        - `keep`, and `holds`: whether `kept_share` is at least that. `folds`, `seed`, `confidence`, `unit`
+          ("run"), `success_by`.
 
         Intervals resample the tasks that a rule is judged on. They take the rules as they are: that other tasks would
         have led to other rules shows in the differences between the folds.
@@ -214,8 +215,8 @@ def _rows(
 ) -> Iterator[dict[str, Any]]:
     """The rows of a group: each fold, held out, same tasks."""
     group_runs = final.rows(group.runs)
-    shared_columns = {"folds": group.n_folds, "success_by": final.success_by, "keep": keep}
-    shared_columns |= {"seed": seed, "confidence": confidence}
+    shared_columns: dict[str, Any] = {"folds": group.n_folds, "keep": keep, "seed": seed, "confidence": confidence}
+    shared_columns |= {"unit": "run", "success_by": final.success_by}
 
     def row(
         part: str, part_runs: Judged, rule: Rule | str, kept_share: float | None, saved: float | None

@@ -41,7 +41,7 @@ _COLUMNS: Final[Mapping[str, str]] = {
     "on_front": FLAG,
     "front_share": FLOAT,
     "confidence": FLOAT,
-    "success_by": TEXT,
+    **dict.fromkeys(("unit", "success_by"), TEXT),
 }
 _BAND_COLUMNS: Final[Mapping[str, str]] = dict.fromkeys(("saved_share", "kept_share", "kept_low", "kept_high"), FLOAT)
 _TABLE: Final = ("rule", "successes", "kept_lower", "kept_share", "saved_share", "even_trade", "front_share")
@@ -116,7 +116,7 @@ def frontier(
         rules: The settings. A grid as that of `counterfactual` (all combinations of the values by axis), stop rules, or
             thresholds by the function of a rule: `{bl.max_steps: range(5, 50), bl.cycle: [(2, 3), (3, 2)]}`, where a
             tuple is several arguments. Each is a setting of its own. The limits of the recording stay in force.
-        by: Columns of the runs, to keep groups apart.
+        by: Columns of the runs, to separate groups.
         scope: Where counters start anew: see `counterfactual`.
         confidence: Of the two-sided intervals, and of the band.
         seed: Of the bootstrap.
@@ -129,7 +129,7 @@ def frontier(
         - the columns of `by`; of a grid, one for each axis (NA is off); `rule`.
         - what the setting keeps, saves and costs, as `bl.stats.crossval` has it: n_runs to n_unknown.
         - `on_front`, and `front_share`: the share of the resampled fronts that the setting is on. Settings that keep
-          and save the same are on it together. `confidence`, `success_by`.
+          and save the same are on it together. `confidence`, `unit` ("run"), `success_by`.
 
     Raises:
         SettingError: if there is no setting, an argument is not one of those above, or there are too many settings for
@@ -191,7 +191,7 @@ def _group(
     )
     for row, on_front, share in zip(rows, front.tolist(), band.on_front.tolist(), strict=True):
         row |= {"on_front": on_front, "front_share": share}
-        row |= {"confidence": confidence, "success_by": judged_runs.success_by}
+        row |= {"confidence": confidence, "unit": "run", "success_by": judged_runs.success_by}
     return _GroupFront(names, rows, band, sums.word, sums.bootstrap.n_clusters)
 
 

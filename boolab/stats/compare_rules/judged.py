@@ -133,7 +133,7 @@ def load_recordings(recorded: Recorded) -> Recorded:
 class Sums:
     """What rules keep and save over some runs, with intervals over the tasks.
 
-    `keys`: the columns by which groups are kept apart; one of them may be the task.
+    `keys`: the columns that separate groups; one of them may be the task.
     """
 
     def __init__(self, judged_runs: Judged, keys: Sequence[str] = (), confidence: float = 0.95, seed: int = 0) -> None:

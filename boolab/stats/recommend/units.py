@@ -20,7 +20,7 @@ from boolab.core.run_tree import Kin, flag_labelled_groups, roots_of
 from boolab.errors import SettingError
 from boolab.frames.dtypes import TEXT
 from boolab.frames.recording import PARENT
-from boolab.whatif.step_table import LABEL, PROXY, TURN_PROXY, UNKNOWN, Flags, Ints, Ledger
+from boolab.whatif.step_table import LABEL, PROXY, TURN_PROXY, UNKNOWN, Flags, Ints, Ledger, UnitNoun
 
 _HOME: Final = "\0home"
 """A column that no run has: the row of the root's run or turn."""
@@ -36,6 +36,8 @@ def units_of_ledger(runs: Ledger, success_by: Literal["label", "ended"] | None, 
         msg = "success='label': no run has a label; see bl.label, or success='ended' for the proxy"
         raise SettingError(msg)
     by_proxy = success_by == "ended" or runs.success_by == PROXY
+    if by_proxy:  # a run without steps has no turn: the subagents that it started are on record without it
+        runs = runs.take(np.diff(runs.first) > 0)
     kin = runs.kin()
     if kin is not None and kin.calls:
         return family_units(runs, kin, keys, by_turn=by_proxy).apply_own_limits()
@@ -85,9 +87,14 @@ def grouped_units(units: Ledger, keys: Sequence[str]) -> Iterator[tuple[tuple[An
         yield values if isinstance(values, tuple) else (values,), units.take(is_member)
 
 
-def noun_of(runs: Ledger, units: Ledger) -> str:
-    """What a unit is called; where each run is one turn, it is called a run, as in the tables beside."""
-    return "turn" if units.success_by == TURN_PROXY and units.n_runs > runs.n_runs else "run"
+def unit_of_ledger(units: Ledger) -> UnitNoun:
+    """What a unit of `units_of_ledger` is: see `unit_of`. It is the same in each group of them."""
+    return "turn" if units.success_by == TURN_PROXY else "run"
+
+
+def noun_of(_: Ledger, units: Ledger) -> UnitNoun:
+    """What a unit is called: see `unit_of_ledger`."""
+    return unit_of_ledger(units)
 
 
 def base_of(units: Ledger) -> Flags:

@@ -247,7 +247,7 @@ class GroupScores:
             if row["n_unknown"] and not row["n_runs"]:
                 row |= dict.fromkeys(("alarms", "true_alarms", "false_alarms", "missed", "converged"))
                 row |= dict.fromkeys(name for name in row if name.startswith(("saved_", "successes_lost_")))
-            rows.append(row | {"positive_is": self.scores.positive_is, "confidence": self.confidence})
+            rows.append(row | {"unit": "run", "positive_is": self.scores.positive_is, "confidence": self.confidence})
         return rows
 
     def _saved_columns(self, score: RuleAlarms, raised: Flags, mean: tuple[float, ...], n: int) -> dict[str, Any]:

@@ -53,7 +53,7 @@ _COLUMNS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("saved_steps", "successes", "kept_lower"), INT),
     **dict.fromkeys(interval_columns(*_SHARES), FLOAT),
     "n_unknown": INT,
-    "positive_is": TEXT,
+    **dict.fromkeys(("unit", "positive_is"), TEXT),
     "confidence": FLOAT,
 }
 _UNITS: Final = {limit.counter: limit.per_unit for limit in LIMITS.values()}
@@ -82,7 +82,7 @@ def precision_recall_df(
             threshold, and at the values that its counter reaches in these runs. Or the thresholds of each, by rule or
             by the name of an axis of `counterfactual`: `{"doom_loop": [2, 3, 5], bl.error_streak(3): range(1, 9)}`.
         positive: What is to be found: see `scorecard`.
-        by: A column of the runs, or several, to keep apart.
+        by: A column of the runs, or several, to separate groups.
         scope: Where counters start anew: see `counterfactual`.
         points: About how many thresholds a detector gets at most, if they are not given: they are quantiles of the
             largest values in the runs.
@@ -98,7 +98,8 @@ def precision_recall_df(
           `_high`.
         - `saved_steps`, and `saved_share` of the steps of all these runs; `successes`, how many of them the rule
           certainly keeps (`kept_lower`), and `kept_share`; NA without labels where `positive` is given.
-        - `n_unknown`: runs that are left out because the counter is unknown. `positive_is`, `confidence`.
+        - `n_unknown`: runs that are left out because the counter is unknown. `unit` ("run"), `positive_is`,
+          `confidence`.
 
     Raises:
         SettingError: if a rule is not one of a single threshold, a threshold is not accepted, or an argument is not
@@ -153,7 +154,7 @@ def precision_recall_df(
         ):
             threshold = rule.threshold / _UNITS.get(rule.counter, 1)
             head = {"detector": sweep.name, "threshold": threshold, "rule": str(sweep.rule)}
-            rows.append(head | row | {"positive_is": truth.name, "confidence": confidence})
+            rows.append(head | row | {"unit": "run", "positive_is": truth.name, "confidence": confidence})
             groups.append(values)
     return attach_set(frame_of(keys, groups, _COLUMNS, rows), runs)
 

@@ -64,7 +64,7 @@ _COLUMNS: Final[Mapping[str, str]] = {
     **dict.fromkeys((*LOST_COLUMNS, *CAP), INT),
     **TRADE,
     **dict.fromkeys(("converged", *CLEAN, "n_unknown"), INT),
-    "positive_is": TEXT,
+    **dict.fromkeys(("unit", "positive_is"), TEXT),
     "confidence": FLOAT,
 }
 _TABLE: Final = (
@@ -104,7 +104,7 @@ def scorecard(
         positive: What is to be found, if not failure: the name of a setting that holds it (an entry of `Run.settings`),
             a mapping or Series from run ids, or a callable that takes a run. True, False, or None for unknown; runs
             that a mapping does not name, or that lack the setting, are unknown. Of a table, a column or a mapping.
-        by: A column of `runs_df`, or of the table, or several, to keep apart: an agent, a model, a swept setting.
+        by: A column of `runs_df`, or of the table, or several, to separate groups: an agent, a model, a swept setting.
         scope: Where counters start anew: see `counterfactual`.
         converged: Whether an alarm that converged is a false one, whatever the run's label. Not for a table.
         confidence: Of the two-sided intervals.
@@ -131,15 +131,15 @@ def scorecard(
           same runs as the rule certainly keeps, and `same_kept_cap_saved_steps`, what it saves. NA without a success.
         - what successes cost, where the rule keeps what it certainly keeps: `steps_per_success` on record and
           `steps_per_kept_success` under the rule; `saved_steps_per_lost_success`; `even_trade`, which is that over
-          `steps_per_success`: above 1 the steps saved would buy more successes than are lost. `cost_per_success_usd`
-          and `cost_per_kept_success_usd`, where all runs report their cost.
+          `steps_per_success`: above 1 the steps saved would buy more successes than are lost (docs/terms.md: trade).
+          `cost_per_success_usd` and `cost_per_kept_success_usd`, where all runs report their cost.
         - `converged`: how many alarms did; NA for rules that watch no repeats, and from a table, which has no results.
         - `clean_threshold`: for a rule that is one `counter >= n`, the smallest n without a false alarm in these runs:
           one more than the counter's largest value at a boundary of any negative run, in the counter's own units
           (micro-dollars, milliseconds), and at least what the rule accepts. NA where there is no negative run, or the
           counter is unknown in one. `_low` and `_high` are percentiles over resampled clusters. No sample has a larger
           value than the largest observed one, so `_high` is no limit for other runs.
-        - `n_unknown`: runs where a counter that the rule needs is unknown. `positive_is`, `confidence`.
+        - `n_unknown`: runs where a counter that the rule needs is unknown. `unit` ("run"), `positive_is`, `confidence`.
 
     Raises:
         SettingError: if there are no rules, one of them is none, a label is neither True nor False, or an argument is
@@ -285,7 +285,7 @@ class _ScorecardText:
         difference = saved - row["saved_steps"]
         comparison = f"{abs(difference):,} {'more' if difference > 0 else 'fewer'}" if difference else "just as many"
         yield (
-            f"A plain cap of {count(cap, 'step')} keeps at least as many successes and would have saved "
+            f"A plain cap of {count(cap, 'step')} keeps no fewer successes and would have saved "
             f"{count(saved, 'step')}, {comparison}."
         )
 
@@ -294,7 +294,8 @@ class _ScorecardText:
         if row["even_trade"] is None:
             return
         steps = round(row["steps_per_success"] * row["successes"])
-        yield Trade(row["saved_steps"], row["successes_lost_upper"], steps, row["successes"]).sentence
+        lost, successes = row["successes_lost_upper"], row["successes"]
+        yield Trade(row["saved_steps"], lost, steps, successes, counted=row["unit"]).sentence
 
     def _cost(self, row: Mapping[str, Any]) -> str:
         saved = f"saved {count(row['saved_steps'], 'step')}"

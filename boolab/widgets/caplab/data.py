@@ -24,7 +24,7 @@ from boolab.limits.table import AGENT_LIMITS, LIMITS
 from boolab.stats.recommend.recommend import recommend
 from boolab.whatif.from_runs import ledger_of
 from boolab.whatif.grid import settings_of
-from boolab.whatif.step_table import LABEL, PROXY, TURN_PROXY, Ledger, check_scope
+from boolab.whatif.step_table import LABEL, PROXY, TURN_PROXY, Ledger, UnitNoun, check_scope, unit_of
 from boolab.widgets.caplab.controls import values_of
 from boolab.widgets.caplab.question import Question, RunGroup, groups_of
 from boolab.widgets.caplab.table import CapTable
@@ -118,7 +118,17 @@ class CapTables:
         group_ledger = of_all if group is None else of_all.take(mask)
         if group is not None and self.question.success is None and not self._has_labels(group):
             group_ledger = dataclasses.replace(group_ledger, success_by=PROXY)
-        return CapTable(group_ledger, values, self.name_agent(setting), self.question)
+        noun = self._unit_noun(of_all, group_ledger)
+        return CapTable(group_ledger, noun, values, self.name_agent(setting), self.question)
+
+    def _unit_noun(self, of_all: Ledger, group_ledger: Ledger) -> UnitNoun:
+        """What is counted: the agents of families that have no labels count the same, as `recommend` decides it."""
+        if group_ledger.success_by != PROXY:
+            return "run"
+        if not self.roots:
+            return unit_of(group_ledger.span)
+        by_proxy = [run.agent not in self._labelled_agents for run in self.runs]
+        return unit_of(of_all.take(np.array(by_proxy)).span)
 
     def _has_labels(self, group: RunGroup) -> bool:
         """Whether successes of a group are labels, as `recommend` decides it."""
@@ -133,10 +143,6 @@ class CapTables:
         labelled = [run.success is not None for run in self.runs]
         flags = flag_labelled_groups(agents, roots_in(self.runs), labelled)
         return {agent for agent, has_label in zip(agents, flags, strict=True) if has_label}
-
-    def _n_runs(self, setting: Setting) -> int:
-        group = self.group(setting)
-        return len(self.runs) if group is None else len(group.runs)
 
     def ledger(self, setting: Setting) -> Ledger:
         """All runs as columns, as recorded, under a setting's identity and scope."""
@@ -215,7 +221,7 @@ class CapTables:
         limits = {name: None if value is pd.NA else int(value) for name, value in row_limits.items()}
         return empty_result | {
             "setting": limits if row["qualifies"] else None,
-            "reason": None if row["qualifies"] else _missing_reason(row, self._n_runs(setting)),
+            "reason": None if row["qualifies"] else _missing_reason(row),
             "tasks": int(row["tasks"]),
             "more_needed": int(row["more_needed"]),
             "sentences": [
@@ -252,8 +258,8 @@ def _table_key(setting: Setting) -> Hashable:
     return identity_words(setting.identity), setting.scope, setting.agent
 
 
-def _missing_reason(row: pd.Series[Any], n_runs: int) -> str:
-    """Why nothing is recommended for so many runs, in a few words."""
+def _missing_reason(row: pd.Series[Any]) -> str:
+    """Why nothing is recommended, in a few words."""
     n = int(row["more_needed"])
     if not n:
         return "no limit qualifies"
@@ -262,7 +268,7 @@ def _missing_reason(row: pd.Series[Any], n_runs: int) -> str:
         return f"needs {count(n, f'more {cluster}')} like these"
     if row["success_by"] == LABEL:
         return f"needs {count(n, 'more success', 'more successes')}"
-    noun = "turn" if row["success_by"] == TURN_PROXY and row["n_units"] > n_runs else "run"
+    noun = "turn" if row["success_by"] == TURN_PROXY else "run"
     return f"needs {count(n, f'more {noun}')} that {'ends by itself' if n == 1 else 'end by themselves'}"
 
 

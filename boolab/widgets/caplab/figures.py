@@ -137,7 +137,7 @@ def frontier_title(curve: CapCurve) -> str:
 def figures_of(
     answer: Mapping[str, Any], trade: Trade, total: int, confidence: float, *, proxy: bool, noun: str = "run"
 ) -> list[Number]:
-    """What is kept, saved, stopped and traded, as texts; with `proxy`, a success is a run that ended by itself."""
+    """What is kept, saved and stopped, and the trade; with `proxy`, a success is a run that ended by itself."""
     sure = f"({level(confidence)} confidence)"
     return [
         _kept_number(answer["kept"], answer["at_least"], sure, proxy=proxy),
@@ -220,14 +220,14 @@ def _trade_number(label: str, trade: Trade) -> Number:
     }
 
 
-def trade_in_numbers(kept: Mapping[str, int], saved: Mapping[str, Any]) -> Trade:
+def trade_in_numbers(kept: Mapping[str, int], saved: Mapping[str, Any], noun: str) -> Trade:
     """What a setting saves for the successes that it may lose."""
     unit = "cost" if saved["measure"] == "cost" else saved["label"]
-    return Trade(saved["saved"], kept["of"] - kept["lower"], saved["of"], kept["of"], unit)
+    return Trade(saved["saved"], kept["of"] - kept["lower"], saved["of"], kept["of"], unit, noun)
 
 
 def verdict_of(
-    setting: Setting, kept: Mapping[str, int], saved: Mapping[str, Any], success: str, keep: float = 0.0
+    setting: Setting, kept: Mapping[str, int], saved: Mapping[str, Any], success: str, noun: str, keep: float = 0.0
 ) -> list[str]:
     """What a setting keeps and saves, and whether that is a good trade; if it keeps too little, that comes first."""
     limits = [LIMITS[name].with_value(value) for name, value in setting.limits.items() if value is not None]
@@ -246,7 +246,7 @@ def verdict_of(
     if not what:
         return ["Nothing is on record to keep or to save.", ""]
     first = capitalize(f"{joined(limits)} {' and '.join(what)}.")
-    found = trade_in_numbers(kept, saved)
+    found = trade_in_numbers(kept, saved, noun)
     trade = found.sentence.partition(":")[0].rstrip(".")  # its numbers are among the four below
     advice = f": {BETTER_OFF}" if found.is_poor else ""
     return [first, f"{trade}{advice}." if known and trade else ""]
@@ -280,7 +280,7 @@ def notes_of(
         broken = ", with an error, or by an interruption" if noun == "turn" else ", or with an error"
         yield (
             f"{count(cut, noun)} ended at a limit of the recording{broken} ({won} "
-            f"among them), and {'keeps its' if cut == 1 else 'keep their'} recorded outcome: a looser limit changes "
+            f"among them), and {'has its' if cut == 1 else 'have their'} recorded outcome: a looser limit changes "
             "nothing here."
         )
     if measure != objective:

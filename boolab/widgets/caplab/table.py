@@ -23,7 +23,7 @@ from boolab.stats.recommend.candidates import measure_of
 from boolab.whatif.aggregate import Sums, aggregate_of
 from boolab.whatif.first_crossing import RANKS, UNDECIDED, Places
 from boolab.whatif.grid import Settings, settings_of
-from boolab.whatif.step_table import LABEL, PROXY, TURN_PROXY, Ints, Ledger
+from boolab.whatif.step_table import LABEL, PROXY, TURN_PROXY, Ints, Ledger, UnitNoun
 from boolab.widgets.caplab.controls import Values, edges_of, end_of, is_log, ticks_of
 from boolab.widgets.caplab.figures import (
     CapCurve,
@@ -54,7 +54,7 @@ class CapTable:
 
     Attributes:
         ledger: What is counted, as `recommend` counts it: the runs, or their turns (see `units_of_ledger`).
-        noun: What one of them is called: "run" or "turn".
+        noun: What one of them is called: "run" or "turn"; see `unit_of`.
         options: By axis, the values of its slider, from tight to loose; None, which is off, comes last.
         question: The options of the study. The title of the figure is of the share of successes to keep.
         found: What is recommended, as `CapTables.get_recommendation` returns it; None until it has been computed. The
@@ -62,10 +62,12 @@ class CapTable:
         complete: By axis, whether these are all whole numbers up to the largest that makes a difference.
     """
 
-    def __init__(self, ledger: Ledger, values: Mapping[str, Values], base_setting: Setting, question: Question) -> None:
+    def __init__(
+        self, ledger: Ledger, noun: UnitNoun, values: Mapping[str, Values], base_setting: Setting, question: Question
+    ) -> None:
         self._n_runs = ledger.n_runs
         self.ledger = ledger = (ledger.split_spans() if ledger.success_by == PROXY else ledger).apply_own_limits()
-        self.noun = "turn" if ledger.n_runs > self._n_runs else "run"
+        self.noun = noun
         self.options: dict[str, list[int | None]] = {
             name: [*axis_values.numbers, None] for name, axis_values in values.items()
         }
@@ -126,7 +128,7 @@ class CapTable:
         sums = self.sums(setting.limits)
         kept_counts = {"lower": sums["kept_lower"], "upper": sums["kept_upper"], "of": sums["successes"]}
         saved = [self._saved_amount(name, sums) for name in dict.fromkeys((self.measure, "steps"))]
-        trade = trade_in_numbers(kept_counts, saved[0])
+        trade = trade_in_numbers(kept_counts, saved[0], self.noun)
         stops = self._stops(setting.limits)
         stopped_runs = np.flatnonzero(stops.stopped)
         success = self.ledger.success[stopped_runs]
@@ -148,7 +150,7 @@ class CapTable:
         proxy = self.ledger.success_by != LABEL
         return {
             "setting": {**setting.limits, "agent": setting.agent},
-            "verdict": verdict_of(setting, kept_counts, saved[0], self._success, self.question.keep),
+            "verdict": verdict_of(setting, kept_counts, saved[0], self._success, self.noun, self.question.keep),
             **counts,
             "trade": {"each": trade.each, "costs": trade.costs, "poor": trade.is_poor},
             "numbers": figures_of(
@@ -335,7 +337,7 @@ class CapTable:
             frame[f"{name}_usd"] = frame.pop(name) / MICRO
         frame["max_steps"] = pd.array(self.options["max_steps"], dtype="Int64")
         success_by = LABEL if self.ledger.success_by == LABEL else TURN_PROXY if self.noun == "turn" else PROXY
-        return frame.assign(success_by=success_by)
+        return frame.assign(unit=self.noun, success_by=success_by)
 
     # --- What is the same for all settings ----------------------------------------------------------------------------
 

@@ -185,7 +185,7 @@ def source_of_sweep(runs: Sequence[Run]) -> Source:
     frame = pd.DataFrame(data)
     kinds_of = {name: axis_dtype(name) for name in axes}
     floats = {name: "Float64" for name in frame if str(name).startswith("mean_") or name == SHARE}
-    frame = frame.astype({**kinds_of, **floats, "success_by": "string"})
+    frame = frame.astype({**kinds_of, **floats, "unit": "string", "success_by": "string"})
     return Source(frame, lambda square, x, y: _of_sweep(runs, axes, square, (x, y), labelled=labelled))
 
 
@@ -201,6 +201,7 @@ def _means(runs: Sequence[Run], *, labelled: bool) -> dict[str, Any]:
         reasons[f"n_{run.stop_reason}"] = reasons.get(f"n_{run.stop_reason}", 0) + 1
     return {
         "n_runs": len(runs),
+        "unit": "run",
         "success_by": LABEL if labelled else PROXY,
         "n_labelled": len(known),
         "n_succeeded": sum(known),
