@@ -113,16 +113,18 @@ def simulate(raw: Raw, steps: int, budget: int, doom: int) -> tuple[list[int], l
         call = at
         boundary, reason = end - start, 3
         for step in range(start, end):
+            longest = 0 if calls[step] else streak
             for key in keys[call : call + calls[step]]:
                 streak = streak + 1 if key == last else 1
+                longest = max(longest, streak)
                 last = key
             call += calls[step]
             used += calls[step]
             if step == end - 1 and raw.ended[run]:
                 break
             done = step - start + 1
-            if done >= steps or streak >= doom or used >= budget:
-                boundary, reason = done, 0 if done >= steps else 1 if streak >= doom else 2
+            if done >= steps or longest >= doom or used >= budget:
+                boundary, reason = done, 0 if done >= steps else 1 if longest >= doom else 2
                 break
         boundaries.append(boundary)
         reasons.append(reason)

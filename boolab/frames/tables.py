@@ -107,9 +107,11 @@ def setting_columns(runs: Iterable[Run], reserved: Container[str]) -> list[Colum
 def steps_df(runs: Runs) -> pd.DataFrame:
     """One row for each step, with the counters at the boundary before it.
 
-    `repeat_streak` counts by the identity that the run's own detector used; `steps_left` and `budget_left` are NA
-    where nothing limited them; `cycle_period` is the smallest p <= 5 such that the last 2p calls are two equal halves;
-    `shadow_stops` names the rules in shadow that are true there, joined by commas, with spaces for those inside a name.
+    `repeat_streak` and `error_streak` are the longest in the step before, as `bl.doom_loop` and `bl.error_streak` read
+    them (`boolab.limits.stop`, "Counters"); `repeat_streak` counts by the identity that the run's own detector used;
+    `steps_left` and `budget_left` are NA where nothing limited them; `cycle_period` is the smallest p <= 5 such that
+    the last 2p calls are two equal halves; `shadow_stops` names the rules in shadow that are true there, joined by
+    commas, with spaces for those inside a name.
 
     Args:
         runs: A run, runs, or the path of a store or of logs.

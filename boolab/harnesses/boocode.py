@@ -20,7 +20,7 @@ _BOOCODE: Final = Policy(
     cap=Cap(ceiling=200),
     continues=Continues(times=2, counters="fresh"),
     budgets=Budgets(read_only=50, writing=10, no_agent=50),
-    detectors=Detectors(doom_loop=3),
+    detectors=Detectors(doom_loop=3, reached_at="last_call"),
     wrap_up=WrapUp(sentinel=True, summary="model"),
 )
 

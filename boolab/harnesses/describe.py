@@ -234,6 +234,11 @@ _TABLE: Final[Mapping[str, _AxisWords]] = {
     ),
     "detectors.doom_loop": _AxisWords("doom-loop threshold", {None: "off"}, _has("doom_loop")),
     "detectors.identity": _AxisWords("equal calls: which", {}, _has("doom_loop"), _identity),
+    "detectors.reached_at": _AxisWords(
+        "equal calls: counted up to",
+        {"any_call": "any call of a step", "last_call": "the last call of a step"},
+        _has("doom_loop"),
+    ),
     "detectors.guards": _AxisWords(
         "what else is watched", form=lambda guards: "; ".join(map(guard_words, guards)) or "none"
     ),

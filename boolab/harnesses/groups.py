@@ -12,7 +12,7 @@ from boolab.io.checks import check_literals, is_whole, repr_of
 from boolab.limits.catalog import ceiling, max_cost, max_steps, max_tokens
 from boolab.limits.detectors.streaks import RepeatStreak
 from boolab.limits.guard import Guard
-from boolab.limits.stop import StopRule, Threshold
+from boolab.limits.stop import StopRule, Threshold, detector_rule
 
 Condition: TypeAlias = Literal[
     "no_calls", "has_text", "reason_given", "reason_not_tool_calls", "reason_stop", "no_new_input"
@@ -226,6 +226,8 @@ class Detectors(FieldGroup):
     Attributes:
         doom_loop: The default threshold of the repeat detector, which agents can set; None is off.
         identity: What makes two calls the same for that detector, for all tools or by tool; None exempts a tool.
+        reached_at: Where in a step its threshold counts as reached: at `any_call`, also where a later call of the step
+            is another one; or only at the `last_call`.
         guards: Further detectors, each with its actions.
 
     Raises:
@@ -234,11 +236,26 @@ class Detectors(FieldGroup):
 
     doom_loop: int | None = None
     identity: Identities = "ordered"
+    reached_at: Literal["any_call", "last_call"] = "any_call"
     guards: tuple[Guard, ...] = ()
 
     def __post_init__(self) -> None:
         FieldGroup.__post_init__(self)
         RepeatStreak.of(self.identity)  # refuses an identity that is not known
+
+    def repeat_rule(self, n: int, identity: Identities | None = None) -> StopRule:
+        """The stop rule of the repeat detector at a threshold.
+
+        Args:
+            n: The threshold.
+            identity: What makes two calls the same; None for the detector's own.
+
+        Returns:
+            The rule, which is labelled as `doom_loop` labels it.
+        """
+        last_call = self.reached_at == "last_call"
+        watch = RepeatStreak.of(self.identity if identity is None else identity, last_call=last_call)
+        return detector_rule("doom_loop", watch, n, watch.identities)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -43,7 +43,7 @@ from boolab.harnesses.groups import (
 )
 from boolab.harnesses.never_fires import FiresFirst, never_fires
 from boolab.io.checks import MAX_COUNT, check_name, is_whole, repr_of
-from boolab.limits.catalog import doom_loop, max_time, tool_budget
+from boolab.limits.catalog import max_time, tool_budget
 from boolab.limits.stop import AnyOf, StopRule, Threshold
 from boolab.limits.table import AGENT_LIMITS, BUDGETS, LIMITS, describe_limits
 
@@ -422,7 +422,7 @@ def _limits(policy: Policy, name: str, value: int | None, check: LimitCheck) -> 
         elif policy.budgets.batch == "reject" and check == "response":
             yield Threshold("tool_budget", "tool_calls", value + 1, f"tool_budget({value}, whole batches)")
     elif name == "doom_loop" and value is not None and check == "boundary":
-        yield doom_loop(value, policy.detectors.identity)
+        yield policy.detectors.repeat_rule(value)
     elif name == "guards" and check == "boundary":
         yield from (guard.rule for guard in policy.detectors.guards if guard.rule is not None)
     elif name in ("token_budget", "cost_budget"):

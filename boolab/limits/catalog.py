@@ -61,7 +61,10 @@ def tool_budget(n: int) -> StopRule:
 
 
 def doom_loop(n: int, identity: Identities = "canonical", exempt: Iterable[str] = ()) -> StopRule:
-    """Stop with `doom_loop` when, at a boundary, the last n calls of the turn are the same call.
+    """Stop with `doom_loop` when the same call was made n times in a row, in the order of the calls, within a step too.
+
+    The rule is evaluated at the boundary after the step in which the n-th was made: the other calls of that step are
+    executed, and the rule is true even if one of them is another call (`boolab.limits.stop`, "Counters").
 
     Args:
         n: How many in a row, at least 2.
@@ -145,7 +148,9 @@ def max_time(seconds: float, on_unknown: OnUnknown = "error") -> StopRule:
 
 
 def error_streak(n: int, on_unknown: OnUnknown = "error") -> StopRule:
-    """Stop with `error_streak` when, at a boundary, the last n calls all failed.
+    """Stop with `error_streak` when n calls in a row have failed, in the order of the calls, within a step too.
+
+    As with `doom_loop`, the rule is evaluated at the boundary after the step.
 
     Args:
         n: How many calls, 1 or more.

@@ -2,9 +2,10 @@
 
 A detector is one *fold*: `start` is its first state, `fold(state, call)` gives the next state and a count after each
 call that got a result. Detectors of whole steps or of text also have `close(state, response)`, which gives both at the
-end of each step; one that watches the history has `compact(state, times)`. The live loop and the offline tables use the
-same fold in the same order (`Watch`), so they agree. States are plain tuples. A detector
-itself is a frozen value without memory, so any number of runs can share it.
+end of each step; one that watches the history has `compact(state, times)`. `boolab.limits.stop`, "Counters", has what
+a rule reads at the boundary after a step of several calls. The live loop and the offline tables use the same fold in
+the same order (`Watch`), so they agree. States are plain tuples. A detector itself is a frozen value without memory, so
+any number of runs can share it.
 
 A call comes as `ObservedCall`: the call and its result. A detector that compares calls keeps the earlier ones in its
 state, and compares by `call.same_as(earlier, identity)`.
@@ -128,6 +129,22 @@ def compact_method(detector: Detector) -> Compact | None:
 def extend_method(detector: Detector) -> Extend | None:
     """The `extend` of a detector, which is given whole steps; None if it has none."""
     return getattr(detector, "extend", None)
+
+
+def reads_largest(detector: Detector) -> bool:
+    """Whether the counter of a detector is the largest count after a call of the step: see `boolab.limits.stop`."""
+    at_end = close_method(detector) or extend_method(detector) or getattr(detector, "last_call", False)
+    return not at_end
+
+
+def largest_count(counts: Iterable[int | None]) -> int | None:
+    """The largest of the counts after the calls of a step; unknown if one of them is."""
+    largest = 0
+    for count in counts:
+        if count is None:
+            return None
+        largest = max(largest, count)
+    return largest
 
 
 def named_tools(detectors: Iterable[object]) -> dict[str, str | None]:

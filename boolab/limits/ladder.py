@@ -14,7 +14,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from boolab.core.types import UNKNOWN_USAGE, Response, Step, ToolCall, ToolResult, Usage
 from boolab.limits.call_identity import ObservedCall
-from boolab.limits.detector import Close, Compact, Detector, Extend, State, close_method, compact_method, extend_method
+from boolab.limits.detector import (
+    Close,
+    Compact,
+    Detector,
+    Extend,
+    State,
+    close_method,
+    compact_method,
+    extend_method,
+    largest_count,
+    reads_largest,
+)
 from boolab.limits.table import COUNTERS
 
 if TYPE_CHECKING:
@@ -70,7 +81,17 @@ def response_counter(counter: str) -> str:
 class Watch:
     """Detectors, and their states at one place of a turn."""
 
-    __slots__ = ("_closes", "_compacts", "_extends", "_folds", "_states", "_step", "_step_closes")
+    __slots__ = (
+        "_closes",
+        "_compacts",
+        "_extends",
+        "_folds",
+        "_largest",
+        "_latest",
+        "_states",
+        "_step",
+        "_step_closes",
+    )
 
     def __init__(self, detectors: Sequence[Detector] = ()) -> None:
         self._folds: list[tuple[int, str, Fold]] = []
@@ -78,6 +99,8 @@ class Watch:
         self._compacts: list[tuple[int, Compact]] = []
         self._extends: list[tuple[int, str, Extend]] = []
         self._step_closes: list[tuple[int, str, Close]] = []
+        self._largest: list[str] = []  # the counters that are the largest count of a step
+        self._latest: dict[str, int | None] = {}  # their counts after the latest call, where that is another one
         self._states = [detector.start for detector in detectors]
         self._step = 0
         for i, detector in enumerate(detectors):
@@ -87,6 +110,8 @@ class Watch:
                 self._compacts.append((i, compact))
             if (extend := extend_method(detector)) is not None:
                 self._extends.append((i, name, extend))
+            if reads_largest(detector):
+                self._largest.append(name)
             if close is not None:
                 self._closes.append((i, name, close))
                 if getattr(detector, "of_steps", False):
@@ -108,9 +133,14 @@ class Watch:
     ) -> int:
         """Count one completed step. A call without a result was dropped and counts nowhere."""
         folds, states, text = self._folds, self._states, response.text
+        n_executed = len(results) - results.count(None)
         self._step += 1
         if folds:
             calls = response.tool_calls
+            counts_by_call: list[list[int | None]] = []
+            if self._latest:
+                counts.update(self._latest)
+                self._latest = {}
             # Not zip(strict=True), whose keyword costs as much as a comparison of two calls.
             for index, result in enumerate(results):
                 if result is not None:
@@ -118,12 +148,29 @@ class Watch:
                     text = ""
                     for i, name, fold in folds:
                         states[i], counts[name] = fold(states[i], observed)
+                    if n_executed > 1:
+                        counts_by_call.append([counts[name] for name in self._largest])
+            if counts_by_call:
+                self._read_largest(counts_by_call, counts)
             for i, name, close in self._closes:
                 states[i], counts[name] = close(states[i], response)
             for i, name, extend in self._extends:
                 whole_step = step or Step(self._step, 1, None, None, None, response, tuple(results))
                 states[i], counts[name] = extend(states[i], whole_step)
-        return len(results) - results.count(None)
+        return n_executed
+
+    def _read_largest(
+        self, counts_by_call: Sequence[Sequence[int | None]], counts: MutableMapping[str, int | None]
+    ) -> None:
+        """Replace the counts after the last call of a step by the largest of it, and keep them for the next step."""
+        for name, of_calls in zip(self._largest, zip(*counts_by_call, strict=True), strict=True):
+            largest = largest_count(of_calls)
+            if largest != counts[name]:
+                self._latest[name], counts[name] = counts[name], largest
+
+    def count_after_call(self, name: str, count: int | None) -> int | None:
+        """A count after the latest call, where `count` is the counter at the boundary."""
+        return self._latest.get(name, count)
 
     def counts_after(self, response: Response) -> dict[str, int | None]:
         """The counts as they would be after a step of this response. The states do not change.
@@ -131,7 +178,9 @@ class Watch:
         `response`: the response. The results of its calls are not known, so detectors that need them count None.
         """
         states, _, counts = self._fold_calls(response, response.tool_calls)
-        after = counts[-1] if counts else {}
+        after = {**self._latest, **(counts[-1] if counts else {})}
+        if len(counts) > 1:
+            after |= {name: largest_count(count[name] for count in counts) for name in self._largest}
         for i, name, close in self._closes:
             after[name] = close(states[i], response)[1]
         return after
@@ -284,7 +333,8 @@ class LadderState:
         for guard, name in self._at_call:
             count = counts[name]
             if count is None and tool == self._last_tool:
-                count = self.counters[name]  # it depends on what the call gives: then the count before it holds
+                # It depends on what the call gives: then the count before it holds.
+                count = self._watch.count_after_call(name, self.counters[name])
             level = self.reach(guard, count)
             if level is not None:
                 yield guard, level

@@ -19,6 +19,14 @@ Counters
 `repeat_streak:IDENTITY`, `error_streak`, `cycle:2:canonical`. They are integers, because float sums differ between a
 running `+=` and a grouped cumulative sum. Every rule is `counter >= threshold`; a strict `> n` is `>= n + 1`.
 
+A detector of calls counts after each call that got a result, in the order of the calls, within a step and across steps.
+Its counter at a boundary is the largest count after a call of the step before it; unknown if one of these counts is. If
+the step has no such call, it is the count after the latest call of the turn. So a threshold that is reached within a
+step stops the run at the boundary after it, even if a later call of the step has ended the streak, which then does not
+continue. All calls of that step are executed: what stops a call itself is a guard with `check="call"`. A detector of
+whole steps gives its counter at the end of each. The repeat detector of a policy can be set to read the count after the
+last call alone (`Detectors.reached_at`), as BooCode's does.
+
 A counter that the source does not record is None (NA in a column), and logic is three-valued: `True | unknown` is
 True, `False & unknown` is False. If the result is unknown, a live run ends with `error` (`UnknownCounter`), unless the
 rule has `on_unknown="ignore"`, which counts unknown as False.

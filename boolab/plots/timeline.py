@@ -187,7 +187,7 @@ def _lanes(calls: pd.DataFrame, max_chars: int) -> tuple[list[str], Any]:
 
 
 def _streak(run: Run, steps: pd.DataFrame) -> npt.NDArray[Any]:
-    """For each step, how often the last call was repeated in a row at the boundary after it."""
+    """For each step, how often a call was repeated in a row up to a call of it, at most."""
     rows = boundaries_df(run, doom_loop(2, run.identity))
     (name,) = [column for column in rows.columns[3:] if column not in COUNTERS]
     out = np.zeros(len(steps))

@@ -70,6 +70,10 @@ class CallLayout:
         """S: a count after each call, M, as it stands after each step: 0 before the first call of a scope."""
         return counts_after_steps(after_calls, self.calls, self.end, self.opens)
 
+    def largest_counts_in_steps(self, after_calls: Ints) -> Ints:
+        """S: the largest count after a call of each step; as `counts_after_steps` where a step has no call."""
+        return largest_counts_in_steps(after_calls, self.calls, self.end, self.opens)
+
     def flag_steps(self, flags: Flags) -> Flags:
         """S: whether a flag is set for any call of the step."""
         return np.bincount(self.step[flags], minlength=len(self.calls)) > 0
@@ -212,8 +216,11 @@ def number_pairs(left: Ints, right: Ints) -> tuple[Ints, Ints]:
     return codes.astype(np.int64), first
 
 
-def repeats_of(keys: Ints, calls: Ints, opens: Flags) -> Ints:
-    """N: the repeat streak after each step, from the keys of all calls in order; `NO_KEY` equals no other."""
+def repeats_of(keys: Ints, calls: Ints, opens: Flags, *, last_call: bool = False) -> Ints:
+    """N: the longest repeat streak of each step, from the keys of all calls in order; `NO_KEY` equals no other.
+
+    `last_call`: the streak after the last call of each step instead.
+    """
     end = np.cumsum(calls)
     is_repeat = np.zeros(len(keys) + 1, dtype=bool)
     np.equal(keys[1:], keys[:-1], out=is_repeat[1:-1])
@@ -221,7 +228,7 @@ def repeats_of(keys: Ints, calls: Ints, opens: Flags) -> Ints:
     is_repeat[(end - calls)[opens]] = False
     repeats = run_lengths(is_repeat)
     repeats[:-1] += 1
-    return counts_after_steps(repeats[:-1], calls, end, opens)
+    return (counts_after_steps if last_call else largest_counts_in_steps)(repeats[:-1], calls, end, opens)
 
 
 def run_lengths(flags: Flags) -> Ints:
@@ -243,12 +250,24 @@ def counts_after_steps(after_calls: Ints, calls: Ints, end: Ints, opens: Flags) 
     return after
 
 
+def largest_counts_in_steps(after_calls: Ints, calls: Ints, end: Ints, opens: Flags) -> Ints:
+    """N: the largest count after a call of each step, unknown if one is. Without calls, as `counts_after_steps`."""
+    largest = counts_after_steps(after_calls, calls, end, opens)
+    several = np.flatnonzero(calls > 1)
+    if len(several):
+        bounds = np.column_stack(((end - calls)[several], end[several])).ravel()
+        counts = np.append(after_calls, 0)  # so that the last bound is a place
+        is_unknown = np.minimum.reduceat(counts, bounds)[::2] < 0
+        largest[several] = np.where(is_unknown, UNKNOWN, np.maximum.reduceat(counts, bounds)[::2])
+    return largest
+
+
 def error_streaks_of(errors: Ints, calls: Ints, opens: Flags) -> Ints:
-    """N: the error streak after each step, from a number for each call: 1 failed, 0 did not, -1 unknown."""
+    """N: the longest error streak of each step, from a number for each call: 1 failed, 0 did not, -1 unknown."""
     end = np.cumsum(calls)
     heads = (end - calls)[opens]
     starts = np.repeat(heads, np.diff(np.append(heads, len(errors))))
-    return counts_after_steps(failures_in_a_row(errors, starts), calls, end, opens)
+    return largest_counts_in_steps(failures_in_a_row(errors, starts), calls, end, opens)
 
 
 def failures_in_a_row(failed: Ints, starts: Ints, begins: Flags | None = None) -> Ints:

@@ -14,7 +14,7 @@ import numpy as np
 
 from boolab.core.redacted import TIMED_OUT, is_redacted
 from boolab.frames.recording import NO_KEY
-from boolab.limits.detector import Detector
+from boolab.limits.detector import Detector, reads_largest
 from boolab.limits.detectors.cycles import MAX_PERIOD, Cycle
 from boolab.limits.detectors.openhands import EVENTS, ActionStreak
 from boolab.limits.detectors.streaks import (
@@ -53,7 +53,8 @@ def counts_of(detector: Detector, columns: CallColumns) -> Ints:
 def _counts_after_steps(detector: Detector, columns: CallColumns, layout: CallLayout) -> Ints:
     of_calls = _OF_CALLS.get(type(detector))
     if of_calls is not None:
-        return layout.counts_after_steps(of_calls(detector, columns, layout))
+        read = layout.largest_counts_in_steps if reads_largest(detector) else layout.counts_after_steps
+        return read(of_calls(detector, columns, layout))
     return _OF_STEPS[type(detector)](detector, columns, layout)
 
 

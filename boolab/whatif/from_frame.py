@@ -118,7 +118,7 @@ def ledger_of_frame(
         if isinstance(detector, RepeatStreak) and "call_keys" in frame:
             keys = _equal_keys(frame, detector)
             raw[bound_counter(detector.name)] = (
-                counts if keys is None else repeats_of(keys[of_counted], calls, segments)
+                counts if keys is None else repeats_of(keys[of_counted], calls, segments, last_call=detector.last_call)
             )
     raw["answered"] = _answered_column(frame, raw["final"], first, censored)
     has_steps, last = last_steps(first)
@@ -235,17 +235,19 @@ def _detector_column(
 ) -> Ints:
     """A detector's counter after each step, from the numbers that the frame has for each call."""
     if isinstance(detector, RepeatStreak) and "call_keys" in frame:
-        least_counts = repeats_of(_keys(frame, detector)[of_counted], calls, opens)
+        last_call = detector.last_call
+        least_counts = repeats_of(_keys(frame, detector)[of_counted], calls, opens, last_call=last_call)
         equal = _equal_keys(frame, detector)
         if equal is None:
             return least_counts
-        return np.where(repeats_of(equal[of_counted], calls, opens) == least_counts, least_counts, UNKNOWN)
+        largest_counts = repeats_of(equal[of_counted], calls, opens, last_call=last_call)
+        return np.where(largest_counts == least_counts, least_counts, UNKNOWN)
     if isinstance(detector, ErrorStreak) and "call_errors" in frame:
         return error_streaks_of(_flatten(frame["call_errors"])[of_counted], calls, opens)
     kind = {RepeatStreak: "repeat_streak", ErrorStreak: "error_streak"}.get(type(detector))
     if kind is None:
         raise SettingError(f"{detector.name} cannot be computed from a frame, which holds no calls: pass runs")
-    if kind not in frame or by_run:
+    if kind not in frame or by_run or getattr(detector, "last_call", False):
         msg = f"{detector.name} cannot be computed from this frame: pass runs, or a frame made by bl.recording_df(runs)"
         raise SettingError(msg)
     after = np.append(_column(frame, kind, UNKNOWN)[1:], UNKNOWN)

@@ -326,7 +326,7 @@ def _axis(name: str, values: Iterable[Any], identity: Identities, policy: Policy
     ] = {}  # of two values with one threshold, such as 5 and 5.0, the last stays
     for value in cell_values:
         if value is not None:
-            rule = _rule(name, value, identity)
+            rule = _rule(name, value, identity, policy)
             rule_by_threshold[rule.threshold] = rule, value
     tight_to_loose = [rule_by_threshold[threshold] for threshold in sorted(rule_by_threshold)]
     off_values = (None,) if None in cell_values else ()
@@ -361,10 +361,14 @@ def _fill_rules(rules: Sequence[Threshold | None]) -> tuple[Threshold, ...]:
     return tuple(replace(example, threshold=NEVER) if rule is None else rule for rule in rules)
 
 
-def _rule(name: str, value: Cell, identity: Identities) -> Threshold:
+def _rule(name: str, value: Cell, identity: Identities, policy: Policy | None) -> Threshold:
     if isinstance(value, float) and value.is_integer() and not LIMITS[name].fractions:
         value = int(value)  # a column with NA in it holds whole numbers as floats
-    leaf = next(RULES[name](value, *([identity] if name == "doom_loop" else [])).leaves())
+    if name == "doom_loop" and policy is not None:
+        rule = policy.detectors.repeat_rule(value, identity)
+    else:
+        rule = RULES[name](value, *([identity] if name == "doom_loop" else []))
+    leaf = next(rule.leaves())
     if leaf.threshold > _MAX_THRESHOLD:
         raise SettingError(f"grid: {name}={repr_of(value)} is too large; None is off")
     return leaf

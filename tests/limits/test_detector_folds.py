@@ -299,10 +299,33 @@ def keys_of(steps: Steps, key: Callable[[Call], object]) -> list[object]:
 
 
 Naive = Callable[[Steps], int | None]
-FOLDS: list[tuple[Detector, Naive]] = [
+
+
+def largest_of(detector: Detector, naive: Naive) -> Naive:
+    """A count after the latest call as rules read it: the largest count after a call of the last step."""
+    if not isinstance(detector, OF_CALLS) or detector in AT_THE_LAST_CALL:
+        return naive
+
+    def largest(steps: Steps) -> int | None:
+        response, results = steps[-1]
+        places = [place for place, result in enumerate(results) if result is not None] or [len(results)]
+        counts = []
+        for place in places:
+            step = response, [*results[: place + 1], *(None for _ in results[place + 1 :])]
+            counts.append(naive([*steps[:-1], step]))
+        known = [count for count in counts if count is not None]
+        return max(known) if len(known) == len(counts) else None
+
+    return largest
+
+
+OF_CALLS = (RepeatStreak, ErrorStreak, SameError, Cycle, ToolWindow, CallWindow, SimilarStreak)
+AT_THE_LAST_CALL = [RepeatStreak("canonical", last_call=True)]
+COUNTS_AFTER_A_CALL: list[tuple[Detector, Naive]] = [
     (RepeatStreak("raw"), lambda s: run_length(keys_of(s, lambda c: c[1:3] if c.arguments != REDACTED else object()))),
     (RepeatStreak("ordered"), lambda s: run_length(keys_of(s, ordered))),
     (RepeatStreak("canonical"), lambda s: run_length(keys_of(s, canonical))),
+    (AT_THE_LAST_CALL[0], lambda s: run_length(keys_of(s, canonical))),
     (RepeatStreak("call+result"), lambda s: run_length(keys_of(s, lambda c: (canonical(c), c.content)))),
     (RepeatStreak("tool"), lambda s: run_length(keys_of(s, lambda c: c.name))),
     (
@@ -336,6 +359,7 @@ FOLDS: list[tuple[Detector, Naive]] = [
     (ContextGrowth("ordered", (("u", None),)), lambda s: context_growth(s, ordered, "u")),
     (CompactionThrash(), lambda _: 0),  # tests/limits/test_compactions.py compacts
 ]
+FOLDS = [(detector, largest_of(detector, naive)) for detector, naive in COUNTS_AFTER_A_CALL]
 ALL = [*(detector for detector, _ in FOLDS), RepeatedText()]
 
 

@@ -25,20 +25,29 @@ class Counters:
     def __init__(self, began: int) -> None:
         self.values: dict[str, int | None] = dict.fromkeys(REASONS, 0)
         self.last_call: str | None = None
+        self.repeats = 0
+        self.failures: int | None = 0
         self.began = began
 
     def complete(self, step: Step) -> None:
         self.add("max_steps", 1)
+        repeats: list[int] = []
+        failures: list[int | None] = []
         for call, result in zip(step.response.tool_calls, step.results, strict=True):
             if result is None:
                 continue
             self.add("tool_budget", 1)
-            self.values["doom_loop"] = (self.values["doom_loop"] or 0) + 1 if call.name == self.last_call else 1
+            self.repeats = self.repeats + 1 if call.name == self.last_call else 1
             self.last_call = call.name
             if result.is_error:
-                self.add("error_streak", 1)
+                self.failures = None if self.failures is None else self.failures + 1
             else:
-                self.values["error_streak"] = None if result.is_error is None else 0
+                self.failures = None if result.is_error is None else 0
+            repeats.append(self.repeats)
+            failures.append(self.failures)
+        known = [n for n in failures or [self.failures] if n is not None]
+        self.values["doom_loop"] = max(repeats or [self.repeats])
+        self.values["error_streak"] = max(known) if len(known) == len(failures or [None]) else None
         self.add("max_tokens", tokens(step))
         self.add("max_cost", step.response.usage.cost)
         self.values["max_time"] = (step.start_ms or 0) + (step.duration_ms or 0) - self.began

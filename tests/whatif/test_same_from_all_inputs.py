@@ -20,7 +20,7 @@ from boolab.whatif.from_runs import ledger_of
 from tests.support.cases import cases
 
 GRID = {"max_steps": [1, 2, 4], "tool_budget": [2], "doom_loop": [2, 3], "error_streak": [2]}
-ARGUMENTS = st.sampled_from(['{"a": 1}', '{"a": 2}', REDACTED])
+ARGUMENTS = st.sampled_from(['{"a": 1}', '{"a": 1}', '{"a": 2}', REDACTED])
 
 
 @st.composite
@@ -29,7 +29,7 @@ def steps(draw: Any) -> tuple[Step, ...]:
     made: list[Step] = []
     for turn in range(1, draw(st.integers(1, 2)) + 1):
         for _ in range(draw(st.integers(0, 4))):
-            arguments = draw(st.lists(ARGUMENTS, max_size=2))
+            arguments = draw(st.lists(ARGUMENTS, max_size=4))
             calls = tuple(ToolCall(str(n), "look", text) for n, text in enumerate(arguments))
             results = tuple(
                 draw(st.sampled_from([None, *(ToolResult(call.id, "ok", error) for error in (True, False, None))]))

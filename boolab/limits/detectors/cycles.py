@@ -97,7 +97,7 @@ class Cycle(ByIdentity):
 
 
 def cycle(period: int | None, repeats: int, identity: Identities = "canonical", exempt: Iterable[str] = ()) -> StopRule:
-    """Stop with `stuck` when the last period x repeats calls of the turn are so many equal blocks of calls.
+    """Stop with `stuck` when period x repeats calls in a row were so many equal blocks of calls, within a step too.
 
     A, B, A, B, A, B is a cycle of period 2, three times. A, A, A, A is one of period 2 too, twice.
 

@@ -153,7 +153,7 @@ def similar_calls(
     exempt: Iterable[str] = (),
     on_unknown: OnUnknown = "error",
 ) -> StopRule:
-    """Stop with `stuck` when the last n calls are of one tool, each with arguments similar to those of the one before.
+    """Stop with `stuck` when n calls in a row are of one tool, each with arguments similar to those of the one before.
 
     An agent that reads the next pages of a file, or files with like names, makes similar calls too. Under
     `call+result` the results have to be similar as well.

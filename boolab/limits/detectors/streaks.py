@@ -19,7 +19,11 @@ _Repeats: TypeAlias = tuple[ObservedCall | None, int]
 class RepeatStreak(ByIdentity):
     """How many calls in a row, up to the latest, were the same: `q := q + 1 if same as the last else 1`.
 
-    It continues across steps and is read only at boundaries. Source: BooCode 1.14, opencode, Cline.
+    It continues across steps, and a rule reads the largest count of a step (`boolab.limits.stop`, "Counters"). Source:
+    BooCode 1.14, opencode, Cline.
+
+    Attributes:
+        last_call: Whether a rule reads the count after the last call of a step alone, as BooCode does.
     """
 
     meaning: ClassVar[str] = "identical calls in a row"
@@ -27,8 +31,10 @@ class RepeatStreak(ByIdentity):
     least: ClassVar[int] = 2
     start: ClassVar[_Repeats] = (None, 0)
 
+    last_call: bool = False
+
     @classmethod
-    def of(cls, identity: Identities) -> RepeatStreak:
+    def of(cls, identity: Identities, *, last_call: bool = False) -> RepeatStreak:
         """The detector for an identity, or for identities by tool.
 
         Example:
@@ -36,11 +42,11 @@ class RepeatStreak(ByIdentity):
             >>> bl.detectors.RepeatStreak.of({"*": "ordered", "poll": None}).name
             'repeat_streak:ordered,poll=exempt'
         """
-        return cls(*identity_of(identity))
+        return cls(*identity_of(identity), last_call)
 
     @property
     def name(self) -> str:
-        return f"repeat_streak:{self.identities}"
+        return f"repeat_streak:{self.identities}{':last_call' if self.last_call else ''}"
 
     def fold(self, state: _Repeats, call: ObservedCall) -> tuple[_Repeats, int]:
         last, streak = state

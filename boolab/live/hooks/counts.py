@@ -24,13 +24,14 @@ So what was lost can delay a stop, and never makes one.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 from boolab.core.types import Response, Scope, Stop, ToolCall, ToolResult
 from boolab.errors import SettingError, near
 from boolab.limits.call_identity import ObservedCall, exclude_tools
 from boolab.limits.catalog import RULES
+from boolab.limits.detector import largest_count
 from boolab.limits.detectors.context import CompactionThrash
 from boolab.limits.detectors.streaks import ErrorStreak, RepeatStreak
 from boolab.limits.monitor import CONTINUE, Action, Monitor, Verdict, verdict_at
@@ -54,6 +55,7 @@ _NAMES: Final = (
     *(detector.name for detector in _REPEATS.values()),
     _COMPACTIONS.name,
 )
+_STREAKS: Final = (_ERRORS.name, *(detector.name for detector in _REPEATS.values()))
 _KINDS: Final = ("asked", "blocked", "ran", "failed")
 """What is on record of a call, the weakest first."""
 _NO_RESPONSE: Final = Response("")
@@ -72,15 +74,18 @@ class Position(NamedTuple):
     """Where a turn or a run stands after a step.
 
     Attributes:
-        counters: The counters by name; None where one is not known.
+        counters: The counters by name, streaks up to the latest call; None where one is not known.
         last: The call that was counted last; None if there is none.
+        largest: The largest streaks after the calls of the latest step, by name and the tool of the call. Hooks exempt
+            tools of their own, so each tool is kept apart.
     """
 
     counters: Mapping[str, int | None]
     last: LastCall | None
+    largest: Mapping[str, Mapping[str, int | None]]
 
 
-START: Final = Position(dict.fromkeys(_NAMES, 0), None)
+START: Final = Position(dict.fromkeys(_NAMES, 0), None, {})
 
 
 class Counts:
@@ -104,6 +109,8 @@ class Counts:
     def add(self, calls: list[LastCall], statuses: list[str], time: Times | None) -> None:
         """Count the calls of a response, and a step if one of them counts or was rejected."""
         old_position = self.place
+        if not _IN_A_STEP.isdisjoint(statuses):
+            self.place = old_position._replace(largest={})
         self.began = self.began or time
         for call, status in zip(calls, statuses, strict=True):
             if status == "doubtful":
@@ -124,7 +131,7 @@ class Counts:
         for identity, detector in _REPEATS.items():
             if call is None or last is None or not _observe(call, identity).same_as(_observe(last, identity), identity):
                 counters[detector.name] = 0
-        self.place = Position(counters, last)
+        self.place = Position(counters, last, {})
 
     def _count(self, call: LastCall, *, failed: bool | None) -> None:
         counters, last = dict(self.place.counters), self.place.last
@@ -133,7 +140,11 @@ class Counts:
             state = None if last is None else _observe(last, identity), counters[detector.name] or 0
             counters[detector.name] = detector.fold(state, _observe(call, identity))[1]
         counters[_ERRORS.name] = _ERRORS.fold(counters[_ERRORS.name], _observe(call, "tool", failed=failed))[1]
-        self.place = Position(counters, call)
+        tool, largest = call[0], dict(self.place.largest)
+        streaks = {name: counters[name] for name in _STREAKS}
+        if tool in largest:
+            streaks = {name: largest_count((count, largest[tool][name])) for name, count in streaks.items()}
+        self.place = Position(counters, call, {**largest, tool: streaks})
 
     def _complete(self, old_position: Position, time: Times | None) -> None:
         counters = dict(self.place.counters)
@@ -143,7 +154,7 @@ class Counts:
         counters["elapsed"] = None if passed is None else max(0, min(passed))
         self.compactions, counters[_COMPACTIONS.name] = _COMPACTIONS.close(self.compactions, _NO_RESPONSE)
         self.before = old_position
-        self.place = Position(counters, self.place.last)
+        self.place = self.place._replace(counters=counters)
 
     def as_json(self) -> dict[str, Any]:
         """The counters as JSON."""
@@ -288,11 +299,15 @@ def _times(value: object) -> Times | None:
 
 
 def _place(value: Any) -> Position:  # noqa: ANN401 - JSON
-    counters, last = value
+    counters, last, largest = value
     if last is not None and [*map(type, last)] != [str, int, int, int]:
         raise ValueError(f"{last!r:.80}: expected a call")
-    amounts = {name: None if counters[name] is None else _amount(counters[name]) for name in _NAMES}
-    return Position(amounts, None if last is None else (last[0], last[1], last[2], last[3]))
+    streaks = {tool: _amounts(of_tool, _STREAKS) for tool, of_tool in largest.items()}
+    return Position(_amounts(counters, _NAMES), None if last is None else (last[0], last[1], last[2], last[3]), streaks)
+
+
+def _amounts(counters: Mapping[str, object], names: Iterable[str]) -> dict[str, int | None]:
+    return {name: None if counters[name] is None else _amount(counters[name]) for name in names}
 
 
 def _amount(value: object) -> int:
@@ -376,11 +391,12 @@ class Boundary:
         return {"steps": counters["steps"], "tool_calls": counters["tool_calls"]}
 
     def _stop(self, position: Position) -> Stop | None:
-        counters = dict(position.counters)
-        exempt = position.last is not None and position.last[0] in self._options.exempt
-        streak = counters[RepeatStreak(self._options.identity).name]
+        counters, repeats = dict(position.counters), RepeatStreak(self._options.identity).name
+        largest = position.largest or {position.last[0] if position.last else "": counters}
         # Only calls of one tool are the same, so an exempt tool has a streak of its own, and it is 1.
-        counters[_repeats(self._options).name] = 1 if exempt else streak
+        streaks = [1 if tool in self._options.exempt else of_tool[repeats] for tool, of_tool in largest.items()]
+        counters[_repeats(self._options).name] = largest_count(streaks)
+        counters[_ERRORS.name] = largest_count(of_tool[_ERRORS.name] for of_tool in largest.values())
         return self._rule.verdict(counters) if self._rule(counters) else None
 
 

@@ -37,7 +37,7 @@ from collections.abc import Callable
 
 from boolab.io.state import state_folder as folder_of_state
 
-VERSION = 2
+VERSION = 3
 """The version of the form of a journal. One of another version is not read: its counts begin anew."""
 COMPACT_BYTES = 16_000
 """With more lines than this after the first, a journal is written anew."""

@@ -135,12 +135,12 @@ def converges(run: Run, n_steps: int, watch: RepeatStreak, *, turns: bool) -> bo
     result is known to be no error, and its content differs from the result before the alarm. Calls are the same by the
     detector's identity, without results: results are what is compared.
     """
-    last = next((ObservedCall(*_answers(step)[-1]) for step in reversed(run.steps[:n_steps]) if _answers(step)), None)
+    turn = run.steps[n_steps - 1].turn
+    last = _find_repeated_call([step for step in run.steps[:n_steps] if not turns or step.turn == turn], watch)
     identity = None if last is None else watch.identity_for(last.name)
     if last is None or identity is None:
         return False
     by_call = "canonical" if identity == "call+result" else identity
-    turn = run.steps[n_steps - 1].turn
     later = chain.from_iterable(_answers(step) for step in run.steps[n_steps:] if not turns or step.turn == turn)
     return any(
         result.is_error is False
@@ -148,6 +148,19 @@ def converges(run: Run, n_steps: int, watch: RepeatStreak, *, turns: bool) -> bo
         and ObservedCall(call, result).same_as(last, by_call)
         for call, result in later
     )
+
+
+def _find_repeated_call(steps: Sequence[Step], watch: RepeatStreak) -> ObservedCall | None:
+    """The call whose streak a rule reads after some steps: that of the longest one in the last step with calls."""
+    latest = next((answers for step in reversed(steps) if (answers := _answers(step))), [])
+    if len(latest) < 2 or watch.last_call:  # noqa: PLR2004
+        return ObservedCall(*latest[-1]) if latest else None
+    calls = [ObservedCall(*answer) for answer in chain.from_iterable(map(_answers, steps))]
+    streaks, state = [], watch.start
+    for call in calls:
+        state, streak = watch.fold(state, call)
+        streaks.append((streak, call))
+    return max(streaks[-len(latest) :], key=lambda pair: pair[0])[1]
 
 
 def _answers(step: Step) -> list[tuple[ToolCall, ToolResult]]:
