@@ -2,6 +2,9 @@
 
 python benchmarks/learned_rule.py table [SET ...]      sets of the atlas, on held-out tasks, beside caps and others
 python benchmarks/learned_rule.py promise [--fits N]   both promises in five made-up worlds
+python benchmarks/learned_rule.py divisions [SET ...] [--fits N]
+                                                       in how many sets the promise on average kept 95%, over N
+                                                       divisions of the tasks into folds
 """
 
 from __future__ import annotations
@@ -9,11 +12,17 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
 
 import boolab as bl
+from benchmarks.stoprulebench.first_stops import NEVER, RuleTables
+from benchmarks.stoprulebench.judge import held_out_stops
+from benchmarks.stoprulebench.learned import learned_baselines
+from benchmarks.stoprulebench.recordings import recordings_of
+from benchmarks.stoprulebench.splits import splits
 from boolab.errors import SettingError
 from boolab.limits.learned.features import DEFAULT
 from boolab.logs.shipped import atlas_sets
@@ -164,17 +173,52 @@ def print_promises(number: int) -> None:
             print(f"{name:30} confidence={confidence!s:4}  {what:62} saves {saved:.1%}  {seconds}", flush=True)
 
 
+def kept_in_division(runs: Sequence[bl.Run], number: int) -> dict[str, float]:
+    """What the promise on average keeps in each set, within a set, on one division of the tasks into folds.
+
+    Args:
+        runs: Labelled runs.
+        number: Which division: 0 is that of StopRuleBench.
+    """
+    fixed = splits()
+    data = recordings_of(runs, "runs", at=replace(fixed, salt=f"{fixed.salt} {number}") if number else fixed)
+    (entry,) = (one for one in learned_baselines("") if one.confidence is None)
+    stops, _ = held_out_stops(entry.prepare(data, RuleTables(data.runs)), data, "within")
+    kept = stops[0] == NEVER
+    successes = ((name, data.success & (data.set_of == place)) for place, name in enumerate(data.sets))
+    return {name: float(kept[rows].mean()) for name, rows in successes}
+
+
+def print_divisions(names: Sequence[str], number: int) -> None:
+    """Print in how many sets the promise on average kept 95%, over divisions of the tasks into folds."""
+    runs = [run for name in names for run in bl.load_dataset(f"atlas/{name}")]
+    found = []
+    for division in range(number):
+        found.append(kept_in_division(runs, division))
+        enough = sum(share >= KEEP for share in found[-1].values())
+        print(f"division {division}: kept {KEEP:.0%} in {enough} of {len(found[-1])} sets", flush=True)
+    for name in found[0]:
+        shares = np.array([one[name] for one in found])
+        enough = (shares >= KEEP).sum()
+        print(f"{name:20} kept {shares.mean():.1%} on average ({shares.min():.1%} to {shares.max():.1%}), "
+              f"{KEEP:.0%} or more in {enough} of {number} divisions")  # fmt: skip
+
+
 def main() -> None:
     """Run what the arguments ask for."""
     parser = argparse.ArgumentParser(description="Measure learned rules.")
-    parser.add_argument("what", choices=["table", "promise"])
+    parser.add_argument("what", choices=["table", "promise", "divisions"])
     parser.add_argument("sets", nargs="*", help="sets of the atlas; all by default")
     parser.add_argument("--fits", type=int, default=400)
     arguments = parser.parse_args()
     if arguments.what == "promise":
         print_promises(arguments.fits)
+        return
+    names = arguments.sets or [name.removeprefix("atlas/") for name in atlas_sets()]
+    if arguments.what == "divisions":
+        print_divisions(names, arguments.fits)
     else:
-        print_table(arguments.sets or [name.removeprefix("atlas/") for name in atlas_sets()])
+        print_table(names)
 
 
 if __name__ == "__main__":

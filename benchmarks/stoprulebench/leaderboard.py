@@ -109,7 +109,8 @@ over sets, with 95% intervals over sets and the tasks in them.
 - **steps saved**, **cost saved**, **successes kept**: with the rule on in all runs. Cost is that of the runs
   which record it; the head of the column has their number.
 - **area**: the mean share of steps saved, over all shares of successes kept from 80 to 100%.
-- **sets, 95% kept**: in how many of the sets the entry kept what it was to keep.
+- **sets, 95% kept**: in how many of the sets the entry kept what it was to keep. No set here is a game, in which a
+  repeated call is work: [where the findings hold](conditions.md).
 
 Rows in italics are for scale, and have no rank.
 """
