@@ -111,7 +111,7 @@ def detectors_of(policy: Policy) -> Setting:
     """
     found = list(map(_guard_rule, policy.detectors.guards))
     if policy.detectors.doom_loop is not None:
-        found.insert(0, Scoped(catalog.doom_loop(policy.detectors.doom_loop, policy.detectors.identity), "turn"))
+        found.insert(0, Scoped(policy.detectors.repeat_rule(policy.detectors.doom_loop), "turn"))
     return tuple(scoped for scoped in found if scoped is not None)
 
 
