@@ -220,7 +220,7 @@ def test_aggregate_is_the_sum_of_rows_over_any_partition(data: Any) -> None:
     extra["own_limits"] = data.draw(st.sampled_from(["kept", "lifted"]))
     whole = counterfactual(runs, grid=grid, scope=scope, by=by, aggregate=True, **extra)
     keys = [name for name in ("agent", *grid, "rule") if name in whole]
-    sums = [str(name) for name in whole.columns if name not in (*keys, *BOUNDS, "scope", "success_by")]
+    sums = [str(name) for name in whole.columns if name not in (*keys, *BOUNDS, "scope", "unit", "success_by")]
     aggregates = {key: amounts(row, sums) for key, row in rows_by(whole, keys).items()}
     # by the table
     if runs:
