@@ -1,16 +1,21 @@
-"""How often does a recommendation break its promise, and what does it save? In worlds whose truth is known.
+"""How often does a decision break its promise, what does it save, and does it set limits where that is no use?
 
-A record is drawn from a world, a setting is chosen on it, and judged on the whole world: the promise is broken if it
-truly keeps less than `keep` of the successes. At 95% confidence that may happen in 5% of the records, those without an
-answer included. Beside the procedure of `recommend` (`boolab.stats.recommend.fixed_sequence`) stands "ignored"
-(`dependence="same_tasks"`, runs taken as independent: it must fail where they are not) on the same records.
+In worlds whose truth is known a record is drawn, and decided on as `recommend` does: groups by the lengths of runs, a
+setting by its net gain among those that are shown to keep enough, and limits only if the runs that they stop are shown
+to fail more often. The promise is broken if a setting that is shown, of any group, truly keeps less than `keep` of the
+group's successes. At 95% confidence that may happen in 5% of the records, those without an answer included. Beside it
+stands "ignored" (`dependence="same_tasks"`, runs taken as independent: it must fail where they are not) on the same
+records.
 
 Worlds are simulated (truth: a population of 400,000 runs or more), or real: the tasks of a set of the atlas, drawn with
 replacement (truth: the whole set). The promise assumes that no task to come has more successes than the largest on
-record. Worlds in which a record often misses the largest tasks have no target.
+record. Worlds in which a record often misses the largest tasks have no target. In null worlds success does not depend
+on the length of a run; in others failures run twice as long. Some have several models.
 
-The figure is the share of records whose promise is broken. The detail has the records with an answer, and the steps
-that are truly saved (0 without an answer), on average; then the same of "ignored".
+The figure is the share of records whose promise is broken; in null worlds, and in those in which failures run twice as
+long, a second one is the share with limits to set. The detail has the records in which a setting keeps enough, those
+with limits to set, and the steps that are truly saved (0 without limits), on average; then the broken promises and the
+answers of "ignored", where tasks have several runs.
 
 Usage: python -m benchmarks.recommendations [--records 300] [--processes 2] [--only WORDS] [--write]
 """
@@ -19,8 +24,9 @@ from __future__ import annotations
 
 import multiprocessing
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache, cached_property, partial
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -29,18 +35,31 @@ import pandas as pd
 from benchmarks.results import Row, argument_parser, publish
 from boolab import load_dataset, recording_df
 from boolab.limits.detectors.streaks import RepeatStreak
-from boolab.stats.recommend.fixed_sequence import JOINT_AXES, OFF, PathResult, Successes, accept_values, paths_of
+from boolab.stats.recommend.candidates import Candidates
+from boolab.stats.recommend.decide import compare_with_chance
+from boolab.stats.recommend.fixed_sequence import JOINT_AXES, OFF, Dependence
+from boolab.stats.recommend.groups import MEASURED, shared_errors, split_columns
+from boolab.stats.recommend.question import Question
+from boolab.stats.recommend.units import clusters_of_ledger, grouped_units
 from boolab.whatif.from_frame import ledger_of_frame
+from boolab.whatif.step_table import Ledger
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Setting = tuple[int, int, int]
 """A cap, a doom-loop threshold and a tool budget; `OFF` is off."""
+Group = tuple[tuple[str, str], ...]
+"""The columns that separate a group from others, each with its value."""
 
 KEEPS: Final = (0.9, 0.95)
 ALPHA: Final = 0.05
+POWER: Final = 80.0
 POPULATION: Final = 400_000
 NOTHING: Final[Setting] = (OFF, OFF, OFF)
+STOPS_NOTHING: Final = 10**9
+_FIRST_PROMPT: Final = 2_000
+_PROMPT_GROWTH: Final = 400
+"""Tokens of the prompt, in the first step and added by each step, where costs grow; a token costs a micro-dollar."""
 SETS: Final = (
     "intercode-bash", "intercode-ctf", "intercode-python", "intercode-sql", "swebench-verified", "tau-airline",
     "tau2-airline", "tau2-retail", "tau2-telecom",
@@ -59,6 +78,8 @@ class Runs:
         success: Whether it succeeded.
         task: Its task, numbered from 0.
         stop: The boundary at which each run, of those asked for, reaches a value of an axis; used where its peak does.
+        units: The same runs as `recommend` counts them.
+        columns: Columns that may keep runs apart, such as the model.
     """
 
     def __init__(
@@ -68,16 +89,35 @@ class Runs:
         success: npt.NDArray[np.bool_],
         task: Ints,
         stop: Callable[[int, int, Ints], Ints],
+        units: Callable[[Runs], Ledger],
+        columns: Mapping[str, npt.NDArray[np.str_]],
     ) -> None:
         self.steps, self.peaks, self.success, self.task = steps, peaks, success, task
-        self._stop = stop
+        self.columns = columns
+        self._stop, self._units = stop, units
 
-    def take(self, rows: Ints, task: Ints) -> Runs:
-        """The runs in `rows`, as often as they stand there, under other numbers of tasks."""
+    def take(self, rows: Ints, task: Ints | None = None) -> Runs:
+        """The runs in `rows`, as often as they stand there; `task` are other numbers of tasks."""
         steps, calls, repeats = (peak[rows] for peak in self.peaks)
-        stop = self._stop
-        return Runs(self.steps[rows], (steps, calls, repeats), self.success[rows], task,
-                    lambda axis, value, which: stop(axis, value, rows[which]))  # fmt: skip
+        stop, units = self._stop, self.units if "units" in self.__dict__ else None
+        number = self.task[rows] if task is None else task
+
+        def as_counted(runs: Runs) -> Ledger:
+            ledger = (self.units if units is None else units).take(rows)
+            ids = pd.Series(np.arange(len(rows)).astype(str), dtype="string")
+            tasks = pd.Series(runs.task.astype(str), dtype="string")
+            return replace(ledger, runs=ledger.runs.assign(run_id=ids, task=tasks))
+
+        return Runs(self.steps[rows], (steps, calls, repeats), self.success[rows], number,
+                    lambda axis, value, which: stop(axis, value, rows[which]), as_counted,
+                    {name: values[rows] for name, values in self.columns.items()})  # fmt: skip
+
+    def of(self, group: Group) -> Runs:
+        """The runs of a group."""
+        is_member = np.ones(len(self.steps), dtype=bool)
+        for name, value in group:
+            is_member &= self.columns[name] == value
+        return self if not group else self.take(np.flatnonzero(is_member))
 
     def kept(self, setting: Setting) -> float:
         """The share of successes that a setting leaves as they are."""
@@ -86,14 +126,19 @@ class Runs:
             lost |= peak >= value
         return 1 - float((lost & self.success).sum() / self.success.sum())
 
-    def saved(self, setting: Setting) -> float:
-        """The share of steps that a setting saves."""
+    def saved(self, setting: Setting) -> int:
+        """How many steps a setting saves."""
         end = self.steps.copy()
         for axis, value in enumerate(setting):
             which = np.flatnonzero(self.peaks[axis] >= value)
             if len(which):
                 end[which] = np.minimum(end[which], self._stop(axis, value, which))
-        return 1 - float(end.sum() / self.steps.sum())
+        return int(self.steps.sum() - end.sum())
+
+    @property
+    def has_repeats(self) -> bool:
+        """Whether tasks have several runs."""
+        return len(np.unique(self.task)) < len(self.task)
 
     @cached_property
     def winners(self) -> dict[str, Ints]:
@@ -101,20 +146,25 @@ class Runs:
         return {name: peak[self.success] for name, peak in zip(JOINT_AXES, self.peaks, strict=True)}
 
     @cached_property
-    def clusters(self) -> Ints:
-        """The task of each success, numbered from 0."""
-        return np.unique(self.task[self.success], return_inverse=True)[1].astype(np.int64)
-
-    def thresholds(self) -> dict[str, Ints]:
-        """All whole numbers that make a difference on each axis."""
-        return {
-            name: np.arange(2 if name == "doom_loop" else 1, max(2, int(peak.max(initial=0)) + 1) + 1)
-            for name, peak in zip(JOINT_AXES, self.peaks, strict=True)
-        }
+    def units(self) -> Ledger:
+        """The runs as `recommend` counts them."""
+        return self._units(self)
 
 
-def simulated(tool_steps: Ints, calls: Ints, streak: Ints, success: npt.NDArray[np.bool_], task: Ints) -> Runs:
-    """Runs that end in a text. Calls beyond one per step come in the first step; the streak comes last."""
+def simulated(
+    tool_steps: Ints,
+    calls: Ints,
+    streak: Ints,
+    success: npt.NDArray[np.bool_],
+    task: Ints,
+    model: Ints | None = None,
+    *,
+    grows: bool = False,
+) -> Runs:
+    """Runs that end in a text. Calls beyond one per step come in the first step; the streak comes last.
+
+    `grows`: whether each step costs more than the one before it, as with a growing context; else there are no costs.
+    """
     extra = calls - tool_steps
 
     def stop(axis: int, value: int, which: Ints) -> Ints:
@@ -124,10 +174,14 @@ def simulated(tool_steps: Ints, calls: Ints, streak: Ints, success: npt.NDArray[
             return (tool_steps - streak + value)[which]
         return np.asarray(np.maximum(1, value - extra[which]))
 
-    return Runs(tool_steps + 1, (tool_steps, streak, calls), success, task, stop)
+    def units(runs: Runs) -> Ledger:
+        return ledger_of_frame(frame_of(runs, grows=grows), [RepeatStreak()], "auto").apply_own_limits()
+
+    columns = {} if model is None else {"model": model.astype(str)}
+    return Runs(tool_steps + 1, (tool_steps, streak, calls), success, task, stop, units, columns)
 
 
-def frame_of(runs: Runs) -> pd.DataFrame:
+def frame_of(runs: Runs, *, grows: bool = False) -> pd.DataFrame:
     """Simulated runs as `recommend` reads them: a row per step, the last of which is a text."""
     steps, streak, calls = runs.peaks
     run = np.repeat(np.arange(len(steps)), steps + 1)
@@ -147,6 +201,8 @@ def frame_of(runs: Runs) -> pd.DataFrame:
             "repeat_streak": before,
             "success": runs.success[run],
             "task": runs.task[run].astype(str),
+            **{name: values[run] for name, values in runs.columns.items()},
+            **({"cost_usd": (_FIRST_PROMPT + _PROMPT_GROWTH * place) / 1e6} if grows else {}),
         }
     )
 
@@ -155,6 +211,8 @@ def recorded(frame: pd.DataFrame) -> Runs:
     """Recordings, as `bl.recording_df` makes them, counted through whole runs."""
     watch = RepeatStreak()
     ledger = ledger_of_frame(frame, [watch], "run").apply_own_limits()
+    columns = {name: ledger.runs[name].fillna("").to_numpy(dtype=str) for name in MEASURED if name in ledger.runs}
+    ledger = replace(ledger, runs=ledger.runs.assign(**columns))
     names = ("steps", watch.name, "tool_calls")
     peaks = tuple(ledger.peak(name) for name in names)
     run = np.repeat(np.arange(ledger.n_runs), np.diff(ledger.first))
@@ -167,7 +225,7 @@ def recorded(frame: pd.DataFrame) -> Runs:
         tables.append(np.minimum.accumulate(table[:, ::-1], axis=1)[:, ::-1])  # at this count or more
     tasks = pd.factorize(ledger.runs["task"])[0].astype(np.int64)
     return Runs(np.diff(ledger.first), (peaks[0], peaks[1], peaks[2]), ledger.success == 1, tasks,
-                lambda axis, value, which: tables[axis][which, value])  # fmt: skip
+                lambda axis, value, which: tables[axis][which, value], lambda _: ledger, columns)  # fmt: skip
 
 
 # --- Worlds -----------------------------------------------------------------------------------------------------------
@@ -187,6 +245,9 @@ class World(NamedTuple):
         coarse: Whether each limit has two values alone: one that truly keeps a little less than it should, and one
             that stops nothing. The hardest case for the promise.
         harsh: Whether a record often misses the largest tasks, so that the assumption of the promise does not hold.
+        kind: "null" if success does not depend on length, "slow" if failures run twice as long.
+        measure: What is to be saved.
+        keeps: The shares to keep; 300 runs of 100 tasks are too few for 0.95.
     """
 
     name: str
@@ -194,6 +255,9 @@ class World(NamedTuple):
     draw: Draw
     coarse: bool = False
     harsh: bool = False
+    kind: str = ""
+    measure: str = "steps"
+    keeps: tuple[float, ...] = KEEPS
 
 
 def each(n: float) -> Sizes:
@@ -296,6 +360,51 @@ def half_spread(rng: np.random.Generator, tasks: int) -> Runs:
     return simulated(steps, steps + rng.poisson(0.3 * steps), streak, rng.random(len(task)) < 0.8, task)
 
 
+def by_hazard(
+    sizes: Sizes,
+    success_share: float,
+    *,
+    hazard: float = 0.1,
+    factor: float = 1.0,
+    between: float = 0.0,
+    grows: bool = False,
+) -> Draw:
+    """Runs that end at each step with the same chance; failures run `factor` times as long.
+
+    `between`: how much the logarithm of the length, and of the odds of success, vary between tasks: each by itself.
+    """
+
+    def draw(rng: np.random.Generator, tasks: int) -> Runs:
+        task = np.repeat(np.arange(tasks), sizes(rng, np.zeros(tasks)).astype(np.int64))
+        odds = np.log(success_share / (1 - success_share)) + 2 * rng.normal(0, between, tasks)[task]
+        success = rng.random(len(task)) < 1 / (1 + np.exp(-odds))
+        length = rng.geometric(hazard, len(task)) * np.exp(rng.normal(0, between, tasks))[task]
+        steps = np.maximum(1, np.rint(length * np.where(success, 1.0, factor))).astype(np.int64)
+        streak = np.minimum(1 + rng.geometric(0.6, len(task)), steps)
+        return simulated(steps, steps + rng.poisson(0.3 * steps), streak, success, task, grows=grows)
+
+    return draw
+
+
+def by_model(sizes: Sequence[float], longer: Sequence[float], runs: int = 1) -> Draw:
+    """Models with these shares of the runs, whose runs are so many times as long; each runs each of its tasks anew.
+
+    Failures run half as long again.
+    """
+
+    def draw(rng: np.random.Generator, tasks: int) -> Runs:
+        task = np.repeat(np.arange(tasks), runs)
+        model = rng.choice(len(sizes), len(task), p=np.array(sizes) / sum(sizes))
+        hard = rng.normal(0, 0.3, tasks)[task]
+        success = rng.random(len(task)) < 1 / (1 + np.exp(2 * hard - 1.2))
+        log = 2.2 + hard + np.log(np.array(longer)[model] * np.where(success, 1, 1.5)) + rng.normal(0, 0.5, len(task))
+        steps = np.maximum(1, np.exp(log).astype(np.int64))
+        streak = np.minimum(1 + rng.geometric(0.6, len(task)), steps)
+        return simulated(steps, steps + rng.poisson(0.3 * steps), streak, success, task, model)
+
+    return draw
+
+
 def rare_kind(tasks: int, runs: int, share: float) -> World:
     """Tasks of equal size, of which a share is ten times as long."""
     draw = tasks_of(each(runs), between=0.0, within=0.2, rare=(share, np.log(10), 1))
@@ -345,57 +454,95 @@ WORLDS: Final = (
       for tasks, coarse in ((60, False), (150, False), (150, True))),
     World("60 tasks x 3, 1 in 50 long x 10", 60, tasks_of(each(3), between=0.0, rare=(0.02, np.log(10), 10)),
           harsh=True),
+    *(World(f"null, {what}{', cost grows' if grows else ''}", tasks,
+            by_hazard(sizes, share, between=between, grows=grows), kind="null", measure="cost" if grows else "steps")
+      for what, tasks, sizes, share, between in (("300 runs, 90% succeed", 300, each(1), 0.9, 0.0),
+                                                 ("300 runs, 60% succeed", 300, each(1), 0.6, 0.0),
+                                                 ("1,500 runs, 60% succeed", 1500, each(1), 0.6, 0.0),
+                                                 ("100 tasks x 5", 100, each(5), 0.7, 0.0),
+                                                 ("100 tasks x 5, half alike", 100, each(5), 0.7, 0.6),
+                                                 ("300 tasks x 3, half alike", 300, each(3), 0.7, 0.6),
+                                                 ("250 tasks, unequal, half alike", 250, geometric(2), 0.7, 0.6))
+      for grows in (False, True)),
+    *(World(f"failures twice as long, {what}{', cost grows' if grows else ''}", tasks,
+            by_hazard(sizes, share, factor=2, between=between, grows=grows), kind="slow",
+            measure="cost" if grows else "steps", keeps=(0.9,) if tasks == 100 else KEEPS)
+      for what, tasks, sizes, share, between in (("300 runs, 60% succeed", 300, each(1), 0.6, 0.0),
+                                                 ("300 runs, 80% succeed", 300, each(1), 0.8, 0.0),
+                                                 ("100 tasks x 3", 100, each(3), 0.6, 0.0),
+                                                 ("100 tasks x 3, half alike", 100, each(3), 0.6, 0.3),
+                                                 ("200 tasks x 3, half alike", 200, each(3), 0.6, 0.3))
+      for grows in (False, True)),
+    World("2 models, 3 times as long", 400, by_model((1, 1), (1, 3))),
+    World("2 models, one small", 400, by_model((4, 1), (1, 3))),
+    World("2 models, little longer", 400, by_model((1, 1), (1, 1.25))),
+    World("3 models, up to 4 times as long", 600, by_model((3, 2, 1), (1, 2, 4))),
+    World("4 models, all small", 240, by_model((1, 1, 1, 1), (1, 1.5, 2, 4))),
+    World("2 models, 150 tasks x 4", 150, by_model((1, 1), (1, 2), 4)),
+    World("4 models, 150 tasks x 8", 150, by_model((4, 2, 1, 1), (1, 2, 3, 4), 8)),
 )  # fmt: skip
-
-
-# --- Procedures -------------------------------------------------------------------------------------------------------
-
-
-def best_of(results: list[PathResult], rungs: Ints, values: Mapping[str, Ints], runs: Runs) -> Setting | None:
-    """Of the tightest accepted settings, the one that saves most on record; None if none was accepted."""
-    settings: list[Setting] = []
-    for result in results:
-        if not result.accepted:
-            continue
-        if result.path.name == "joint":
-            cap, doom, budget = rungs[result.accepted - 1].tolist()
-            settings.append((cap, doom, budget))
-        else:
-            setting = list(NOTHING)
-            setting[JOINT_AXES.index(result.path.name)] = int(values[result.path.name][-result.accepted])
-            settings.append((setting[0], setting[1], setting[2]))
-    return max(settings, key=runs.saved, default=None)
-
-
-def by_paths(dependence: Any) -> Callable[[Runs, float, Mapping[str, Ints] | None], Setting | None]:  # noqa: ANN401
-    """The procedure of `recommend`."""
-
-    def chosen(runs: Runs, keep: float, grid: Mapping[str, Ints] | None) -> Setting | None:
-        values = runs.thresholds() if grid is None else grid
-        paths, rungs = paths_of(values, runs.winners, all_integers=grid is None)
-        successes = Successes(runs.clusters, dependence)
-        return best_of(accept_values(paths, successes, keep, ALPHA), rungs, values, runs)
-
-    return chosen
-
-
-PROCEDURES: Final[dict[str, Callable[[Runs, float, Mapping[str, Ints] | None], Setting | None]]] = {
-    "recommend": by_paths("tasks"),
-    "ignored": by_paths("same_tasks"),
-}
 
 
 # --- Judging ----------------------------------------------------------------------------------------------------------
 
 
+class Answer(NamedTuple):
+    """The decision on a group: the setting that is shown, and whether it is to be set."""
+
+    group: Group
+    setting: Setting
+    is_set: bool
+
+
+def decide(
+    units: Ledger, keep: float, dependence: Dependence, grid: Mapping[str, list[int]] | None, measure: str
+) -> list[Answer]:
+    """Decide as `recommend` does, without what it says beside the decision; groups without an answer are left out.
+
+    Of "same_tasks" it is of interest what is promised alone: nothing is set.
+    """
+    columns = split_columns(units, keep, ALPHA)
+    parts = [*grouped_units(units, columns)]
+    answers = []
+    for (values, part), error in zip(parts, shared_errors([part for _, part in parts], keep, ALPHA), strict=True):
+        question = Question(keep, 1 - ALPHA, measure, JOINT_AXES, grid, None, 0, dependence, error=error)
+        candidates = Candidates(part, clusters_of_ledger(part), question)
+        choice = candidates.choose()
+        if not choice.qualifies:
+            continue
+        candidate = choice.best or choice.tightest
+        limits = {} if candidate is None else candidate.setting
+        is_set = (
+            dependence == "tasks"
+            and choice.best is not None
+            and compare_with_chance(candidates, choice, part, question).is_shown
+        )
+        cap, doom, budget = (limits.get(name, OFF) for name in JOINT_AXES)
+        group = tuple(zip(columns, map(str, values), strict=True))
+        answers.append(Answer(group, (cap, doom, budget), is_set))
+    return answers
+
+
 class Verdict(NamedTuple):
-    """What a procedure came to in a world: of so many records, answers and broken promises; what it truly saves."""
+    """What a procedure came to in a world.
+
+    Attributes:
+        world: Its name.
+        keep: The share to keep.
+        dependence: That of the procedure.
+        records: How many were drawn.
+        answers: In how many a setting is shown to keep enough.
+        n_set: In how many there are limits to set.
+        broken: In how many a setting that is shown keeps less than it should.
+        saved: The share of steps that the limits to set truly save, on average.
+    """
 
     world: str
     keep: float
-    procedure: str
+    dependence: Dependence
     records: int
     answers: int
+    n_set: int
     broken: int
     saved: float
 
@@ -409,14 +556,31 @@ def population(name: str) -> Runs:
     return world.draw(np.random.default_rng([1, len(name)]), max(tasks, 20_000))
 
 
-def just_below(whole: Runs, keep: float) -> dict[str, Ints]:
+def just_below(whole: Runs, keep: float) -> dict[str, list[int]]:
     """For each limit the loosest value that truly keeps less than it should, and one that stops nothing."""
     out = {}
     for name, peaks in whole.winners.items():
         ordered = np.sort(peaks)
         bad = int(ordered[int(keep * len(ordered))])
-        out[name] = np.array([max(bad, 2 if name == "doom_loop" else 1), OFF - 1])
+        out[name] = [max(bad, 2 if name == "doom_loop" else 1), STOPS_NOTHING]
     return out
+
+
+class Truth:
+    """What settings truly keep and save, of a group."""
+
+    def __init__(self, whole: Runs) -> None:
+        self._whole = whole
+        self._groups: dict[Group, Runs] = {}
+        self._results: dict[tuple[Group, Setting], tuple[float, float]] = {}
+
+    def of(self, group: Group, setting: Setting) -> tuple[float, float]:
+        """The share of the group's successes that is kept, and the share of all steps that is saved."""
+        if (group, setting) not in self._results:
+            runs = self._groups.setdefault(group, self._whole.of(group))
+            saved = runs.saved(setting) / float(self._whole.steps.sum())
+            self._results[group, setting] = runs.kept(setting), saved
+        return self._results[group, setting]
 
 
 def judge(
@@ -424,31 +588,32 @@ def judge(
     draw: Draw,
     tasks: int,
     whole: Runs,
-    keep: float,
     records: int,
     *,
+    keeps: Sequence[float] = KEEPS,
     coarse: bool = False,
-    only: Sequence[str] = tuple(PROCEDURES),
+    measure: str = "steps",
 ) -> list[Verdict]:
-    """Draw records, ask each procedure for a setting, and look at what the setting truly keeps and saves."""
-    grid = just_below(whole, keep) if coarse else None
-    truth: dict[Setting, tuple[float, float]] = {NOTHING: (1.0, 0.0)}
-    counts = {procedure: [0, 0, 0.0] for procedure in only}
+    """Draw records, decide on each, and look at what the settings truly keep and save."""
+    truth = Truth(whole)
+    grids = {keep: just_below(whole, keep) if coarse else None for keep in keeps}
+    few = draw(np.random.default_rng(0), tasks)
+    how: tuple[Dependence, ...] = ("tasks", "same_tasks") if few.has_repeats else ("tasks",)
+    counts = {(keep, dependence): [0, 0, 0, 0.0] for keep in keeps for dependence in how}
     for number in range(records):
         runs = draw(np.random.default_rng([7, len(name), number]), tasks)
-        for procedure in only:
-            setting = PROCEDURES[procedure](runs, keep, grid) if len(runs.clusters) else None
-            if setting is None:
-                continue
-            if setting not in truth:
-                truth[setting] = whole.kept(setting), whole.saved(setting)
-            kept, saved = truth[setting]
-            counts[procedure][0] += 1
-            counts[procedure][1] += kept < keep
-            counts[procedure][2] += saved
+        if not runs.success.any():
+            continue
+        for (keep, dependence), count in counts.items():
+            answers = decide(runs.units, keep, dependence, grids[keep], measure)
+            found = [truth.of(answer.group, answer.setting) for answer in answers]
+            count[0] += bool(answers)
+            count[1] += any(answer.is_set for answer in answers)
+            count[2] += any(kept < keep for kept, _ in found)
+            count[3] += sum(saved for answer, (_, saved) in zip(answers, found, strict=True) if answer.is_set)
     return [
-        Verdict(name, keep, procedure, records, int(answers), int(broken), saved / records)
-        for procedure, (answers, broken, saved) in counts.items()
+        Verdict(name, keep, dependence, records, int(answers), int(n_set), int(broken), saved / records)
+        for (keep, dependence), (answers, n_set, broken, saved) in counts.items()
     ]
 
 
@@ -475,30 +640,45 @@ def real(name: str) -> Runs:
     return recorded(frame[frame["success"].notna()].reset_index(drop=True))
 
 
-def work(job: tuple[str, str, float, int]) -> list[Verdict]:
-    """Judge one world at one `keep`."""
-    kind, name, keep, records = job
+def work(job: tuple[str, str, int]) -> list[Verdict]:
+    """Judge one world."""
+    kind, name, records = job
     if kind == "simulated":
         world = next(world for world in WORLDS if world.name == name)
-        return judge(name, world.draw, world.tasks, population(name), keep, records, coarse=world.coarse)
+        whole = population(name)
+        ask = partial(judge, keeps=world.keeps, coarse=world.coarse, measure=world.measure)
+        return ask(name, world.draw, world.tasks, whole, records)
     whole = real(name)
-    return judge(f"real: {name}", redrawn(whole), int(whole.task.max()) + 1, whole, keep, records)
+    return judge(f"real: {name}", redrawn(whole), int(whole.task.max()) + 1, whole, records)
 
 
-def row_of(recommended: Verdict, ignored: Verdict) -> Row:
-    """The broken promises of a world, beside what the other procedure comes to."""
-    harsh = any(world.harsh and world.name == recommended.world for world in WORLDS)
-    ends = [f"answers {one.answers / one.records:.0%}, saves {one.saved:.1%}" for one in (recommended, ignored)]
-    broken, other = (100 * one.broken / one.records for one in (recommended, ignored))
-    detail = f"{ends[0]}; ignored: {other:.1f} %, {ends[1]}"
-    what = f"{recommended.world}, keep={recommended.keep}"
-    return Row(what, broken, "%", at_most=None if harsh else 100 * ALPHA, detail=detail)
+def rows_of(verdicts: Sequence[Verdict]) -> Iterator[Row]:
+    """The broken promises of a world, beside those of runs taken as independent; and how often limits are set."""
+    for tasks in verdicts:
+        if tasks.dependence != "tasks":
+            continue
+        world = next((world for world in WORLDS if world.name == tasks.world), None)
+        detail = f"answers {tasks.answers / tasks.records:.0%}, sets {tasks.n_set / tasks.records:.0%}"
+        detail += f", saves {tasks.saved:.1%}"
+        for other in verdicts:
+            if (other.keep, other.dependence) == (tasks.keep, "same_tasks"):
+                broken, answers = other.broken / other.records, other.answers / other.records
+                detail += f"; ignored: {100 * broken:.1f} %, answers {answers:.0%}"
+        what = f"{tasks.world}, keep={tasks.keep}"
+        harsh = world is not None and world.harsh
+        broken = 100 * tasks.broken / tasks.records
+        yield Row(what, broken, "%", at_most=None if harsh else 100 * ALPHA, detail=detail)
+        if world is not None and world.kind:
+            share = 100 * tasks.n_set / tasks.records
+            most, least = (100 * ALPHA, None) if world.kind == "null" else (None, POWER)
+            yield Row(f"{what}: limits are set", share, "%", at_most=most, at_least=least)
 
 
-def measured(jobs: Sequence[tuple[str, str, float, int]], processes: int) -> Iterator[Row]:
+def measured(jobs: Sequence[tuple[str, str, int]], processes: int) -> Iterator[Row]:
     """The rows of all worlds."""
     with multiprocessing.Pool(processes) as pool:
-        yield from (row_of(*verdicts) for verdicts in pool.imap(work, jobs))
+        for verdicts in pool.imap(work, jobs):
+            yield from rows_of(verdicts)
 
 
 def main() -> None:
@@ -510,7 +690,7 @@ def main() -> None:
     options = parser.parse_args()
     tables = {}
     for kind, names in (("simulated", [world.name for world in WORLDS]), ("real", SETS)):
-        jobs = [(kind, name, keep, options.records) for name in names if options.only in name for keep in KEEPS]
+        jobs = [(kind, name, options.records) for name in names if options.only in name]
         tables[f"{kind} worlds"] = measured(jobs, options.processes)
     publish(__doc__, tables, options)
 

@@ -311,8 +311,8 @@ def add_question(parser: argparse.ArgumentParser) -> None:
         metavar="COLUMN",
         action="append",
         default=[],
-        help="a column of runs_df by which runs are separated, such as agent or model, or all, to take several agents "
-        "together; may be repeated (default: agent, where there are several)",
+        help="a column of runs_df by which runs are separated, such as agent or model; may be repeated; all takes all "
+        "runs together (default: the agent and the data set, and the model, effort or version if lengths differ by it)",
     )
     add_prices(group)
     advice = parser.add_argument_group("what to recommend")
@@ -379,8 +379,7 @@ def _question(args: argparse.Namespace) -> Question:
         scope=args.scope,
         identity=identity,
         policy=args.policy,
-        by=() if args.by == ["all"] else tuple(args.by),
-        pooled=args.by == ["all"],
+        by=() if args.by == ["all"] else tuple(args.by) or None,
         keep=args.keep,
         confidence=args.confidence,
         objective=args.objective,

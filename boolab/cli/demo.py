@@ -18,14 +18,14 @@ from boolab.frames.tables import runs_df
 from boolab.harnesses.exports.export import as_command
 from boolab.io.files import user_path
 from boolab.logs.datasets import load_dataset
-from boolab.stats.recommend.recommend import Recommendation, recommend
-from boolab.stats.trade import BETTER_OFF
+from boolab.stats.recommend.decision import Decision
+from boolab.stats.recommend.recommend import recommend
 from boolab.whatif.evaluate import counterfactual
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-PUBLIC: Final = "atlas/intercode-bash"
+PUBLIC: Final = "atlas/intercode-python"
 """Public runs that come with boolab."""
 KEEP: Final = 0.9
 
@@ -50,27 +50,27 @@ def demo(out: str | Path) -> str:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise SettingError(f"{folder} cannot be written to: {error.strerror}") from error
-    recommendation = recommend(runs, KEEP, scope="run")
+    decision = recommend(runs, KEEP, scope="run")
     size = f"{count(len(runs), 'recorded run')} with {count(sum(run.n_steps for run in runs), 'step')}"
-    command = as_command(recommendation.limits(), "claude-code")
+    command = as_command(decision.limits(), "claude-code")
     question = f"Which limits keep {level(KEEP)} of the successes, and what do they save?"
     blocks = [
         wrap_text(f"boolab demo: {PUBLIC} (public runs), {size}. {question}"),
-        "\n".join(map(wrap_text, recommendation.verdict)),
-        f"How to set it{f' ({BETTER_OFF})' if recommendation.better_off() else ''}:\n  {command}",
-        "\n".join(["Written:", *(f"  {path}" for path in _draw(folder, runs, recommendation))]),
+        "\n".join(map(wrap_text, decision.verdict)),
+        f"How to set it:\n  {command}",
+        "\n".join(["Written:", *(f"  {path}" for path in _draw(folder, runs, decision))]),
     ]
     return "\n\n".join(block for block in blocks if block)
 
 
-def _draw(folder: Path, runs: Sequence[Run], recommendation: Recommendation) -> Iterator[Path]:
+def _draw(folder: Path, runs: Sequence[Run], decision: Decision) -> Iterator[Path]:
     """Draw the step caps, and pairs of step caps and tool budgets, up to the 97th percentile of what runs use."""
     from matplotlib.figure import Figure
 
     from boolab.plots import plot_caps, plot_heatmap
 
     frame = runs_df(runs)
-    setting = recommendation.setting if recommendation["qualifies"].all() else {}
+    setting = decision.setting
     grid = {
         axis: range(1, 1 + max(int(frame[column].quantile(0.97)), setting.get(axis) or 1))
         for axis, column in (("max_steps", "n_steps"), ("tool_budget", "n_tool_calls"))
@@ -79,7 +79,7 @@ def _draw(folder: Path, runs: Sequence[Run], recommendation: Recommendation) -> 
     pairs = counterfactual(runs, grid=grid, aggregate=True, scope="run")
     figures: dict[str, Callable[[Axes], object]] = {
         "caps.png": lambda ax: plot_caps(caps, recommended=setting.get("max_steps"), ax=ax),
-        "heatmap.png": lambda ax: plot_heatmap(pairs, keep=float(recommendation["keep"].iloc[0]), ax=ax),
+        "heatmap.png": lambda ax: plot_heatmap(pairs, keep=float(decision["keep"].iloc[0]), ax=ax),
     }
     for name, draw in figures.items():
         figure = Figure(figsize=(9, 5), layout="constrained")
@@ -91,10 +91,10 @@ def _draw(folder: Path, runs: Sequence[Run], recommendation: Recommendation) -> 
 COMMAND: Final = Command(
     run,
     add,
-    "Recommends a step cap for 1,535 public runs that come with boolab, shows how to set it, and draws two figures.",
+    "Decides on limits for 236 public runs that come with boolab, shows how to set it, and draws two figures.",
     """
     examples:
       boolab demo
-      boolab demo -o out/bash
+      boolab demo -o out/python
     """,
 )

@@ -26,7 +26,7 @@ EPILOG: Final = f"""
     examples:
       boolab export boolab --max-steps 56 --doom-loop 5
       boolab export boolab --max-steps 56 --agent coder --write
-      boolab export boolab atlas/intercode-bash --keep 0.9
+      boolab export boolab atlas/intercode-python --keep 0.9
 
     docs/howto/set_it_in_my_harness.md has for each target what is set where, how the harness counts it, and what it
     cannot express.
@@ -55,14 +55,10 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the settings, or the diff of the files that were written."""
-    from boolab.stats.recommend.recommend import POOR
-
     settings = _exported_settings(args)
     rest = [part for part in settings.parts if part.path is None]
     if args.write is None or len(rest) == len(settings.parts):
         print(replace_controls(str(settings)))
-        if POOR in settings.notes:  # the other notes are comments of the text
-            print(wrap_if_long(f"boolab: {POOR}"), file=sys.stderr)
         if args.write is None:
             return 0
     changed = settings.write(args.write or None)
@@ -70,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
     for part in rest:
         heading = wrap_text(f"Not written, to be pasted: {part.how}", first="# ", rest="# ")
         print(insert_program(replace_controls(f"\n{heading}\n{part.text}".rstrip())))
-    for note in settings.notes:
+    for note in filter(None, (settings.lost, *settings.notes)):
         print(wrap_if_long(f"boolab: {replace_controls(note)}"), file=sys.stderr)
     return 0
 

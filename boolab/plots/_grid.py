@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 import pandas as pd
 
 from boolab.core.text import count, shorten
-from boolab.display.text import NO_NAME, capitalize
+from boolab.display.text import NO_NAME, capitalize, joined
 from boolab.errors import SettingError, near, nearest
 from boolab.frames.dtypes import Cell, axis_value, is_missing
 from boolab.io.checks import repr_of
@@ -19,11 +19,21 @@ from boolab.plots.palette import GROUP_LOOKS
 
 
 class Recommended(Protocol):
-    """What `recommend` returns."""
+    """What `recommend` returns, on one group."""
+
+    @property
+    def action(self) -> str:
+        """What to do: "set", "leave" or "not_yet"."""
+        ...
 
     @property
     def setting(self) -> Mapping[str, Any]:
-        """Values by axis."""
+        """Values to set by axis."""
+        ...
+
+    @property
+    def verdict(self) -> tuple[str, ...]:
+        """The answer."""
         ...
 
 
@@ -156,9 +166,26 @@ def setting(name: str, value: Cell) -> str:
     return f"no {words}" if is_missing(value) else f"{words} {axis_value(name, value)}"
 
 
+def say_nothing_is_set(recommended: Point | None) -> str:
+    """The answer of a decision by which no limit is to be set; "" for all else."""
+    if getattr(recommended, "action", "set") == "set":
+        return ""
+    return str(recommended.verdict[0])  # type: ignore[union-attr] # it has an action
+
+
+def name_setting(row: Mapping[str, Any], axes: Sequence[str]) -> str:
+    """A recommended setting: its values of some axes, and the other limits that are on: "step cap 7 with ..."."""
+    others = [name for name in LIMITS if name in row and name not in axes and not is_missing(row[name])]
+    first, *rest = (setting(name, row[name]) for name in (*axes, *others))
+    return f"{first} with {joined(rest)}" if rest else first
+
+
 def point_of(recommended: Point | None, axes: Sequence[str], table: pd.DataFrame) -> dict[str, Any]:
-    """A recommended setting by axis, without those that the table lacks; a number is one of the one axis drawn."""
-    if recommended is None:
+    """A recommended setting by axis, without those that the table lacks; a number is one of the one axis drawn.
+
+    A decision by which no limit is to be set has none.
+    """
+    if recommended is None or say_nothing_is_set(recommended):
         return {}
     from_recommend = hasattr(recommended, "setting")
     point = getattr(recommended, "setting", recommended)

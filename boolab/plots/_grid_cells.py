@@ -21,10 +21,11 @@ from boolab.plots._grid import (
     Point,
     SuccessWords,
     grid_of,
+    name_setting,
     point_of,
     row_at,
     sample_of,
-    setting,
+    say_nothing_is_set,
     spent_and_saved,
     split_groups,
     words_of,
@@ -104,7 +105,10 @@ def square_of(
     cells = fill_square(measure.numbers)
     good = fill_square(_keeps_enough(rows, keep)) == 1 if keep is not None else None
     empty = _empty_reason(rows, measure, value, words, cells)
-    title = "" if empty else _title(rows, measure, good, keep, marked_row, value, words, (x, y))
+    finding = say_nothing_is_set(recommended)
+    if not (empty or finding):
+        finding = _title(rows, measure, good, keep, marked_row, value, words, (x, y))
+    title = "" if empty else finding
     sample = sample_of(rows, [("", rows)], words) if "successes" in rows else ()
     notes = () if empty else (*sample, grid.note.strip(),
                               *_notes(cells, good, keep, marked_row, words))  # fmt: skip
@@ -220,7 +224,7 @@ def _title(
         and not pd.isna(marked_row["successes"])
         and marked_row["successes"]
     ):
-        position = " with ".join(setting(name, marked_row[name]) for name in axis_names)
+        position = name_setting(marked_row, axis_names)
         kept_text = (
             f"keeps {span(int(marked_row['kept_lower']), int(marked_row.get('kept_upper', marked_row['kept_lower'])))}"
         )

@@ -23,10 +23,12 @@ from boolab.plots._grid import (
     Point,
     SuccessWords,
     grid_of,
+    name_setting,
     omission_note,
     point_of,
     row_at,
     sample_of,
+    say_nothing_is_set,
     setting,
     spent_and_saved,
     split_groups,
@@ -75,7 +77,7 @@ def plot_caps(
         at: Values of the other axes, such as `{"doom_loop": 3}`; None is off. By default each is off, or, where the
             table has no such row, at its loosest.
         recommended: A value of the axis to mark; or values by axis, or what `recommend` returns, which fix the other
-            axes too.
+            axes too. Where no limit is to be set, none is marked, and the title is its answer.
         title: The title: by default the finding, with the sample under it; None or "" for none, or a text of yours.
         ax: The Axes to draw in; a new figure by default.
 
@@ -116,7 +118,9 @@ def plot_caps(
     target = {name: point[name]} if name in point else {}
     marked_rows = [row_at(curve.rows if target and not is_missing(target[name]) else part, target) if target else None
               for curve, (_, part) in zip(curves, parts, strict=True)]  # fmt: skip
-    heading = style.choose_title(title, _title(name, curves, marked_rows, words, saved))
+    heading = style.choose_title(
+        title, say_nothing_is_set(recommended) or _title(name, curves, marked_rows, words, saved)
+    )
     notes = [*sample_of(table, parts, words), grid.note.strip(), *_notes(curves, words, saved, name)]
     if len(curves) > len(palette.GROUP_LOOKS):
 
@@ -267,7 +271,7 @@ def _title(
     if row is not None:
         kept_text = f"keeps {_format_kept(row)} {words.plural}" if not pd.isna(total) and total else ""
         result = " and ".join(filter(None, [kept_text, spent_and_saved(saved, row)]))
-        return capitalize(f"{setting(name, row[name])} {result or 'is recommended'}")
+        return capitalize(f"{name_setting(row, [name])} {result or 'is recommended'}")
     if pd.isna(total):
         return f"How many {words.plural} a {LIMITS[name].label} keeps is not known"
     if not total:

@@ -68,7 +68,8 @@ def plot_heatmap(
         keep: The share of successes, kept on record, around which the line is drawn; None for no line.
         at: Values of the other axes, such as `{"doom_loop": 3}`; None is off. By default each is off, or, where the
             table has no such row, at its loosest.
-        recommended: Values by axis to mark, or what `recommend` returns.
+        recommended: Values by axis to mark, or what `recommend` returns. Where no limit is to be set,
+            none is marked, and the title is its answer.
         title: The title: by default the finding, with the sample under it; None or "" for none, or a text of yours.
         ax: The Axes to draw in; a new figure by default. A colour bar takes some of its room.
 

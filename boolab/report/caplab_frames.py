@@ -17,6 +17,7 @@ from boolab.limits.table import AGENT_LIMITS, MeasureName
 from boolab.logs.facts import facts_of
 from boolab.report.study import Study
 from boolab.report.summary import SummaryRow
+from boolab.stats.recommend.decision import Decision
 from boolab.widgets.caplab.widget import CapLab
 
 _DIGEST: Final = re.compile(r"script-src '(sha256-[A-Za-z0-9+/=]+)'")
@@ -35,9 +36,9 @@ class Frame(NamedTuple):
 
 def groups_of_frames(study: Study, rows: Sequence[SummaryRow]) -> list[SummaryRow]:
     """The groups that a page can be made for; none where the report's question is one that CapLab does not have."""
-    if study.question.grid is not None or not study.found.frame.shape[0]:
+    if study.question.grid is not None or not study.found.groups:
         return []
-    return [row for row in rows if row.recommended]
+    return [row for row in rows if not row.by_itself]
 
 
 def caplab_frames(
@@ -62,27 +63,29 @@ def caplab_frames(
 
 
 def labs_of(study: Study, groups: Sequence[SummaryRow], *, transcripts: bool) -> Iterator[tuple[SummaryRow, CapLab]]:
-    """CapLab at the recommended setting of each group, and without limits where nothing can be recommended."""
+    """CapLab at the limits to set for each group, and without limits where none is to be set."""
+    if not groups:
+        return
     runs = study.runs if transcripts else list(facts_of(study.runs))
-    by_agent = study.question.by == ("agent",)  # one has all agents, and subagents keep their families
-    lab = _lab(study, runs) if by_agent else None
+    ids = {run.run_id for run in runs}
+    has_families = study.keys != ("agent",) and any(run.parent_run_id in ids for run in runs)
+    if has_families or study.question.scope == "auto":
+        for row in groups:  # one CapLab has one scope, and its limits of families are those of one agent
+            yield row, _lab(study, [run for run, key in zip(runs, study.run_keys, strict=True) if key == row.key])
+        return
+    lab = _lab(study, runs, study.found)
     for row in groups:
-        group_runs = [run for run, key in zip(runs, study.run_keys, strict=True) if key == row.key]
-        group_lab = lab or _lab(study, group_runs)
-        if by_agent and group_runs:
-            group_lab.setting = {**dict.fromkeys(AGENT_LIMITS), "agent": group_runs[0].agent}
-        limits = group_lab.recommended["setting"]
-        group_lab.setting = dict.fromkeys(AGENT_LIMITS) if limits is None else limits
-        yield row, group_lab
+        lab.setting = {name: row.limits.get(name) for name in AGENT_LIMITS} | {"agent": lab.name_group(row.group.names)}
+        yield row, lab
 
 
-def _lab(study: Study, runs: Sequence[Run]) -> CapLab:
+def _lab(study: Study, runs: Sequence[Run], decision: Decision | None = None) -> CapLab:
     question = study.question
     objective = cast("MeasureName", "cost" if study.measure == "cost_usd" else study.measure)
     return CapLab(
         runs, policy=question.policy, keep=question.keep, confidence=question.confidence,
         objective=objective, success=question.success,
-        scope=question.scope, identity=question.identity,
+        scope=question.scope, identity=question.identity, decision=decision,
     )  # fmt: skip
 
 

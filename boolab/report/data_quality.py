@@ -6,9 +6,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from boolab.core.endings import has_unexecuted_finish
+from boolab.core.iterate import results_in
+from boolab.core.run import steps_in
 from boolab.core.text import clean, count, shorten
 from boolab.core.types import REDACTED
 from boolab.display.numbers import format_runs
@@ -77,7 +80,7 @@ class Quality:
             "files_read": len(self.study.loaded_logs.files) - len(self.skipped),
             "bytes": sum(row.bytes for row in self.study.loaded_logs.files),
             "runs": len(runs),
-            "turns": sum(1 for run in runs for _ in turns_of(run)),
+            "turns": sum(len([*turns_of(run)]) for run in runs),
             "tasks": len({*self.study.tasks} - {""}),
             "steps": sum(run.n_steps for run in runs),
             "tool_calls": sum(run.n_tool_calls for run in runs),
@@ -104,9 +107,9 @@ class Quality:
     @cached_property
     def gaps(self) -> list[Gap]:
         """What the source lacks, wholly or in part."""
-        steps = [step for run in self.study.runs for step in run.steps]
-        results = [result for step in steps for result in step.results if result is not None]
-        calls = [call for step in steps for call in step.response.tool_calls]
+        steps = [*steps_in(self.study.runs)]
+        results = [*results_in(steps)]
+        calls = [*chain.from_iterable(step.response.tool_calls for step in steps)]
         return [
             *_gaps(steps, _OF_STEPS, "step"),
             *_gaps(calls, _OF_CALLS, "tool call"),
@@ -159,7 +162,7 @@ class Quality:
     @property
     def cached(self) -> tuple[int, int, int] | None:
         """The cached input tokens and all input tokens, over the steps that have both; and how many these are."""
-        usages = [step.response.usage for run in self.study.runs for step in run.steps]
+        usages = [step.response.usage for step in steps_in(self.study.runs)]
         pairs = [(u.cached_tokens, u.input_tokens) for u in usages if None not in (u.cached_tokens, u.input_tokens)]
         part, total = sum(cached or 0 for cached, _ in pairs), sum(entered or 0 for _, entered in pairs)
         return (part, total, len(pairs)) if part else None
@@ -176,13 +179,7 @@ class Quality:
                 lack = "lacks" if gap.lacking == 1 else "lack"
                 yield f"{gap.lacking:,} of {count(gap.of, gap.noun)} {lack} {gap.field}{gap.so}."
                 if gap.field == _FAILED:
-                    failed = sum(
-                        result.is_error is True
-                        for run in self.study.runs
-                        for step in run.steps
-                        for result in step.results
-                        if result is not None
-                    )
+                    failed = sum(result.is_error is True for result in results_in(steps_in(self.study.runs)))
                     yield f"At least {count(failed, 'tool call')} failed."
         if measure in ("tokens", "cost"):
             yield from self._counted_in(measure)

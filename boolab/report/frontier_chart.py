@@ -21,7 +21,6 @@ from boolab.report.figures import PageFigures
 from boolab.report.study import MAX_GROUPS, UNITS, Study
 from boolab.report.summary import SummaryRow
 from boolab.report.text import kept_name
-from boolab.stats.trade import BETTER_OFF
 from boolab.stats.units import short_names
 
 MAX_CURVES: Final = 12
@@ -40,9 +39,9 @@ class LimitCurve(NamedTuple):
     """(share saved, share kept), from the loosest value to the tightest."""
     values: list[Any]
     chosen: tuple[float, float] | None
-    """The recommended setting, which may have other limits too."""
-    poor: bool = False
-    """Whether that is better left off."""
+    """The setting that the decision is about, which may have other limits too."""
+    is_set: bool = True
+    """Whether that is to be set."""
 
 
 class Chart(NamedTuple):
@@ -69,9 +68,9 @@ def frontier_chart(study: Study, rows: Sequence[SummaryRow], figures: PageFigure
     note = f"Line: the {label} by itself. " + (
         "Dot: the limits of the table together." if any(curve.chosen for curve in curves) else ""
     )
-    title = recommended_title(rows, _unit(study), noun) or title_of(curves, keep, label, _unit(study), noun)
-    if any(curve.chosen and curve.poor for curve in curves):
-        note += f" Hollow: {BETTER_OFF}."
+    title = title_of(rows, label, _unit(study), noun)
+    if any(curve.chosen and not curve.is_set for curve in curves):
+        note += " Hollow: safe, and left off."
     if hidden_curves and hidden_curves != curves:
         note += f" Not drawn: {count(len(hidden_curves), 'group')} without a limit."
     caption = f"{noun.capitalize()} kept against {x_label}: {', '.join(curve.name for curve in curves)}"
@@ -85,18 +84,18 @@ def frontier_chart(study: Study, rows: Sequence[SummaryRow], figures: PageFigure
 def curves_of(study: Study, axis: str, rows: Sequence[SummaryRow]) -> list[LimitCurve]:
     """A curve for each agent with successes and a measure of what is saved."""
     curves = []
-    recommended = {row.key: row for row in rows if row.recommended}
-    short = short_names(study.question.by, [row.names for row in recommended.values()])
-    names = dict(zip(recommended, [row.name for row in rows] if not study.question.by else short, strict=False))
-    for key, part, _ in study.groups(axis):
-        row = recommended.get(key)
+    row_by_key = {row.key: row for row in rows if not row.by_itself}
+    short = short_names(study.keys, [row.names for row in row_by_key.values()])
+    names = dict(zip(row_by_key, [row.name for row in rows] if not study.keys else short, strict=False))
+    for key, part in study.groups(axis):
+        row = row_by_key.get(key)
         points = list(_points(part, axis, study.measure))
         if row is None or row.successes < MIN_SUCCESSES or len(points) < 2:  # noqa: PLR2004 - a line has two points
             continue
         share = row.saved_share
-        dot = None if share is None or not row.is_on else (share, row.kept[0] / row.successes)
+        dot = None if share is None or not row.evidence else (share, row.kept[0] / row.successes)
         curves.append(
-            LimitCurve(names[key], [(x, y) for x, y, _ in points], [value for *_, value in points], dot, row.is_poor)
+            LimitCurve(names[key], [(x, y) for x, y, _ in points], [value for *_, value in points], dot, row.is_set)
         )
 
     return curves[:MAX_CURVES]
@@ -111,42 +110,20 @@ def _points(part: Any, axis: str, measure: str) -> Iterator[tuple[float, float, 
         yield float(saved) / float(saved + amount), int(row["kept_lower"]) / int(row["successes"]), row[axis]
 
 
-def best_at(curve: LimitCurve, keep: float) -> tuple[Any, float] | None:
-    """The value of the limit that saves most of those that keep so many successes on record, and the share it saves."""
-    good = [(x, value) for (x, y), value in zip(curve.points, curve.values, strict=True) if y >= keep]
-    x, value = max(good, key=lambda pair: pair[0], default=(0.0, None))
-    return None if is_missing(value) else (value, x)
-
-
-def recommended_title(rows: Sequence[SummaryRow], unit: str, noun: str = "successes") -> str:
-    """What the recommended limits save and keep, as the table has it; "" where it has none."""
-    known_rows = [row for row in rows if row.recommended and row.is_on and row.saved_share is not None]
-    title_rows = [row for row in known_rows if not row.is_poor] or known_rows
-    if not title_rows:
-        return ""
-    subject = "tightest limits that are safe" if title_rows[0].is_poor else "recommended limits"
-    saved = _share_range(percent, [row.saved_share or 0 for row in title_rows])
-    keep = _share_range(floor_percent, [row.kept[0] / row.successes for row in title_rows])
+def title_of(rows: Sequence[SummaryRow], label: str, unit: str, noun: str = "successes") -> str:
+    """What the limits to set save and keep, as the table has it; what the chart shows where none is to be set."""
+    known_rows = [row for row in rows if row.is_set and row.saved_share is not None]
     total = "the cost" if unit == "cost" else f"the {unit}"
-    return f"The {subject} save {saved} of {total} and keep {keep} of the {noun}"
+    if not known_rows:
+        return f"What each {label} keeps and saves, on record"
+    saved = _share_range(percent, [row.saved_share or 0 for row in known_rows])
+    keep = _share_range(floor_percent, [row.kept[0] / row.successes for row in known_rows])
+    return f"The limits to set save {saved} of {total} and keep {keep} of the {noun}, on record"
 
 
 def _share_range(words: Callable[[float], str], shares: Sequence[float]) -> str:
     low, high = words(min(shares)), words(max(shares))
     return low if low == high else f"{low} to {high}"
-
-
-def title_of(curves: Sequence[LimitCurve], keep: float, label: str, unit: str, noun: str = "successes") -> str:
-    """What the limit saves by itself if the share `keep` of the successes on record is kept."""
-    best = [pair for curve in curves if (pair := best_at(curve, keep)) is not None]
-    prefix = f"With {level(keep)} of {noun} kept on record"
-    total = "the cost" if unit == "cost" else f"the {unit}"
-    if not best:
-        return f"{prefix}, a {label} saves none of {total}"
-    if len(curves) == 1:
-        return f"{prefix}, a {label} of {int(best[0][0])} saves {percent(best[0][1])} of {total}"
-    saved_range = _share_range(percent, [share for _, share in best] + [0.0] * (len(curves) - len(best)))
-    return f"{prefix}, a {label} saves {saved_range} of {total} of {count(len(curves), 'group')}"
 
 
 def _unit(study: Study) -> str:
@@ -158,8 +135,8 @@ def _unit(study: Study) -> str:
 
 def _draw(ax: Axes, curves: Sequence[LimitCurve], keep: float, x_label: str, noun: str) -> Axes:
     """Draw the curves as far as they matter, with their names beside them."""
-    best = [pair[1] for curve in curves if (pair := best_at(curve, keep))]
-    max_saved = max([*best, *(curve.chosen[0] for curve in curves if curve.chosen)], default=0.0)
+    enough = [x for curve in curves for x, y in curve.points if y >= keep]
+    max_saved = max([*enough, *(curve.chosen[0] for curve in curves if curve.chosen)], default=0.0)
     right = min(1.0, max(0.02, 1.4 * max_saved))
     lowest = min(y for curve in curves for x, y in curve.points if x <= right)
     bottom = max(0.0, 1 - (2 if lowest >= 1 - 2 * (1 - keep) else 5) * (1 - keep))
@@ -178,7 +155,7 @@ def _draw(ax: Axes, curves: Sequence[LimitCurve], keep: float, x_label: str, nou
         x, y = np.array(curve.points).T
         xs = np.linspace(0, min(right, x[-1]), 300)
         is_visible = np.interp(xs, x, y) >= bottom
-        strong = curve.chosen is not None and not curve.poor
+        strong = curve.chosen is not None and curve.is_set
         color = style.fade(ax, 1 if strong else 0.65)
         ax.plot(x, y, color=color, linewidth=2 if strong else 1.3, zorder=3)
         labels.append(Line(xs[is_visible], np.interp(xs, x, y)[is_visible], shorten(curve.name, _NAME), color))
@@ -186,8 +163,8 @@ def _draw(ax: Axes, curves: Sequence[LimitCurve], keep: float, x_label: str, nou
             saved, share = curve.chosen[0], max(curve.chosen[1], bottom)
             ax.plot([saved, saved], [share, np.interp(saved, x, y)], color=ink, linewidth=1.2, zorder=3.5)
             ax.plot(saved, share, marker="o", markersize=7, markeredgewidth=1.5, zorder=4, clip_on=False,
-                    markerfacecolor=style.ground(ax) if curve.poor else ink,
-                    markeredgecolor=ink if curve.poor else style.ground(ax))  # fmt: skip
+                    markerfacecolor=ink if curve.is_set else style.ground(ax),
+                    markeredgecolor=style.ground(ax) if curve.is_set else ink)  # fmt: skip
     label_lines(ax, labels)
     for text in ax.texts:
         text.set_path_effects([])  # with a halo it would be outlines in an SVG; the page's style has one

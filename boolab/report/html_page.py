@@ -48,6 +48,7 @@ from boolab.report.frontier_chart import frontier_chart
 from boolab.report.how_to_set import how_to_set
 from boolab.report.html import PageCell, PageTable, render_template
 from boolab.report.limit_tables import GroupRows, LimitTables, Listed, declared_limits, linked, listed_cuts
+from boolab.report.overview import RecordOverview, overview_of
 from boolab.report.progress import parts_bar
 from boolab.report.run_excerpts import MAX_ROWS, MAX_RUNS, RunBook
 from boolab.report.snippets import NOTHING_READ, LogInputs, front_matter, python, shell
@@ -56,18 +57,18 @@ from boolab.report.summary import MAX_ROWS as MAX_AGENTS
 from boolab.report.summary import (
     SummaryRow,
     axes_of_rows,
+    held_out_words,
     kept_note,
     limit_cell,
     summary_frame,
     summary_head,
     summary_rows,
-    trade_words,
+    whom_words,
 )
 from boolab.report.text import AGENT_HEAD, agent_rows, explained, format_saved, kept_name, which_one
-from boolab.stats.recommend.wording import notes_by_kind
+from boolab.stats.recommend.notes import notes_by_kind
 from boolab.stats.scorecard.scorecard import scorecard
 from boolab.stats.survival import survival
-from boolab.stats.trade import BETTER_OFF
 from boolab.whatif.evaluate import counterfactual
 from boolab.widgets._base.standalone_html import content_policy, script_digest
 
@@ -76,6 +77,7 @@ _FULL_BAR: Final = 0.4
 """A full bar is this share of what was used, or the largest share that is saved, if that is more."""
 MAX_CELLS: Final = 14  # on each side of the heat map
 MIN_VALUES: Final = 2  # of an axis in a figure
+MAX_DOTS: Final = 400  # runs that are drawn one by one
 MAX_PAGE_MB: Final = 10
 """So large a page can still be mailed; `MAX_BYTES` of it are pages of CapLab."""
 
@@ -108,7 +110,8 @@ class _Page:
         self.book = RunBook(study, transcripts=transcripts)
         self.summary = summary_rows(study)
         self.lists: dict[str, Listed] = {}
-        self.by = list(study.question.by) or None
+        self.by = list(study.keys) or None
+        self.overview = overview_of(study)
 
     @cached_property
     def limits(self) -> LimitTables:
@@ -123,6 +126,7 @@ class _Page:
             "data": self._data,
             "declared": lambda: declared_limits(study),
             "axes": lambda: [self._axis(axis) for axis in study.margins],
+            "overview": self._overview,
             "together": self._together,
             "lengths": self._lengths,
             "ends": self._ends,
@@ -137,6 +141,7 @@ class _Page:
                 move()
             most = None if self.full else MAX_BYTES
             frames = caplab_frames(study, groups, transcripts=self.transcripts, max_bytes=most, move=move)
+        ways = self._ways()
         data |= {
             "policy": content_policy([script_digest(_SCRIPT), *dict.fromkeys(frame.digest for frame in frames)]),
             "script": Markup(_SCRIPT),  # noqa: S704 - a file of this package
@@ -157,13 +162,11 @@ class _Page:
             "explained": explained(study),
             "proxies": [one for one in study.counted_units if one.proxy],
             "mixed": len(study.counted_units) > 1,
-            "better_off": BETTER_OFF,
             "keep": level(question.keep),
             "sure": level(question.confidence),
             "unsure": level(1 - question.confidence),
-            "qualifies": bool(self._ways()),
             "use": {
-                "ways": self._ways(),
+                "ways": ways,
                 "targets": ", ".join(TARGETS),
                 "front_matter": front_matter(study, self.most),
                 "python": python(study, self.inputs),
@@ -177,23 +180,13 @@ class _Page:
 
     def _headline(self) -> str:
         """The answer in a few words."""
-        if not self.summary:
-            return f"No recommendation under {self.study.question.policy}"
-        groups = [row for row in self.summary if row.recommended]
-        if len(groups) != 1:
-            good = sum(row.is_on and not row.is_poor for row in groups)
-            return f"Recommended limits for {good:,} of {count(len(groups), self.study.group_noun)}"
-        row = groups[0]
-        limits = [f"{LIMITS[name].label} {axis_value(name, value)}" for name, value in row.limits.items()
-                  if value is not None]  # fmt: skip
-        if row.is_poor:
-            return f"Recommended: no limit (the tightest that is safe: {', '.join(limits)})"
-        return f"Recommended: {', '.join(limits)}" if limits else f"Recommended: no limit yet ({row.lacks})"
+        first = self.study.found.verdict[0]
+        return _lead(first).rstrip(":.") or first
 
     def _size(self) -> str:
         counts, question = self.quality.counts, self.study.question
         agents = f"{count(len(self.study.agent_counts), 'agent')}, " if len(self.study.agent_counts) > 1 else ""
-        groups = sum(row.recommended for row in self.summary)
+        groups = len(self.study.found.groups)
         if groups > 1 and self.study.group_noun != "agent":
             agents = f"{count(groups, self.study.group_noun)}, {agents}"
         base, of = self.study.root_successes
@@ -211,28 +204,32 @@ class _Page:
         )
 
     def _summary_table(self) -> dict[str, object] | None:
-        """The recommendation to each group: its limits, what it keeps and saves, and the trade."""
-        if not self.summary:
-            return None
+        """The decision on each group: its limits, what they keep and save, whom they stop, and what held out."""
+        has_numbers = any(row.evidence for row in self.summary)
+        if not has_numbers and len(self.summary) <= 1:
+            return None  # its one row would say what the answer does
         axes = axes_of_rows(self.study, self.summary)
         most = max(_FULL_BAR, *(row.saved_share or 0 for row in self.summary))
         rows, listed = [], self.summary[: self.most]
-        shares = percents([row.saved_share if row.is_on else None for row in listed])
+        shares = percents([row.saved_share if row.evidence else None for row in listed])
         for place, row in enumerate(listed):
             share = row.saved_share
-            word, numbers = trade_words(row)
             rows.append({
-                "name": row.title, "data": row.data, "poor": row.is_poor, "recommended": row.recommended,
-                "runs": f"{row.runs:,}",
-                "limits": [limit_cell(row, axis) for axis in axes], "lacks": row.lacks,
-                "kept": row.kept_words, "kept_note": kept_note(row, self.study.question.keep),
+                "name": row.title, "data": row.data, "set": row.is_set, "by_itself": row.by_itself,
+                "runs": f"{row.group.units.n_runs:,}",
+                "limits": [limit_cell(row, axis) for axis in axes], "reason": capitalize(row.reason),
+                "kept": row.kept_words if row.evidence or not row.successes else "",
+                "kept_note": kept_note(row, self.study.question.keep),
                 "to": self._stopped(row, place),
-                "bar": f"{100 * share / most:.1f}" if share is not None and row.is_on else None,
-                "share": "not known" if row.is_on and share is None else shares[place],
-                "saved": format_saved(self.study.measure, row.saved) if row.is_on else "",
-                "trade": word, "trade_note": numbers,
+                "bar": f"{100 * share / most:.1f}" if share is not None and (row.is_set or row.by_itself) else None,
+                "share": "not known" if row.evidence and share is None else shares[place],
+                "interval": row.interval,
+                "saved": format_saved(self.study.measure, row.saved) if row.evidence else "",
+                "whom": "" if row.by_itself else whom_words(row.group),
+                "held_out": "" if row.by_itself or not row.evidence else held_out_words(row.group),
             })  # fmt: skip
         return {
+            "numbers": has_numbers,
             "head": summary_head(self.study),
             "axes": [LIMITS[axis].label for axis in axes],
             "noun": self.study.nouns,
@@ -264,7 +261,7 @@ class _Page:
 
     def _stopped(self, row: SummaryRow, place: int) -> str:
         """The name of the list of the runs that a row's setting stops; "" if there are none."""
-        limits = {name: value for name, value in row.limits.items() if value is not None}
+        limits = row.evidence
         cuts = self.study.find_stopped(limits, row.key)
         if not cuts:
             return ""
@@ -284,8 +281,7 @@ class _Page:
         return [
             {
                 "group": way.group,
-                "words": f"{way.limits.in_words()}{f', {BETTER_OFF}' if way.poor else ''}",
-                "poor": way.poor,
+                "words": way.limits.in_words(),
                 "own": None if way.export is None else self._export(way.export),
                 "command": self._typed(as_command(way.limits)),
                 "others": [self._export(other) for other in way.others if other.target != "boolab"],
@@ -321,6 +317,34 @@ class _Page:
         note = f"{left:,} more not listed." if left else ""
         return {"title": str(self.quality.problems), "table": PageTable(["file", "why"], rows, note=note)}
 
+    def _overview(self) -> dict[str, object] | None:
+        """What runs show where it is not shown yet which limit is safe; None where all is."""
+        if self.overview is None:
+            return None
+        self.book.want(unit for unit, _ in self.overview.to_open)
+        rows: list[list[str | PageCell]] = []
+        for unit, why in self.overview.to_open:
+            mark, _, steps = self.overview.run_cells(unit)
+            rows.append([mark, self.book.link(unit), self.study.tasks[self.study.units[unit].of][:60], steps, why])
+        limit, units = self.overview.to_label
+        if units:
+            title = f"Runs to label next{f': those that {limit} would stop' if limit else ''}"
+            self.lists["to-label"] = Listed(title, units=units)
+        return {
+            "title": self.overview.title,
+            "sentences": list(self.overview.sentences()),
+            "figure": self._dots(self.overview),
+            "open": PageTable(["", "run", "task", "length", "why"], rows, (3,), "runs") if rows else None,
+            "label": self.overview.label_sentence(),
+            "listed": bool(units),
+        }
+
+    def _dots(self, overview: RecordOverview) -> Markup:
+        """A figure of the lengths of these runs, by outcome."""
+        if len(overview.units) > MAX_DOTS:
+            return Markup()
+        return self._figure(overview.draw, "Each dot is a run, by how many steps it takes and its outcome.", height=2.6)
+
     # --- Each limit ---------------------------------------------------------------------------------------------------
 
     def _axis(self, axis: str) -> dict[str, object]:
@@ -349,10 +373,10 @@ class _Page:
         frame = self.study.margins[axis]
         if self.by:
             first = [group.key for group in shown]
-            parts = [part for key, part, _ in self.study.groups(axis) if key in first]
+            parts = [part for key, part in self.study.groups(axis) if key in first]
             frame = frame.loc[[index for part in parts for index in part.index]]
         measure: Any = self.study.measure if frame[f"saved_{self.study.measure}"].notna().any() else "steps"
-        marked = {row.value for group in shown for row in group.rows if row.mark == "recommended"}
+        marked = {row.value for group in shown for row in group.rows if row.mark == "set"}
         best = float(marked.pop() or 0) if len(marked) == 1 and not self.by else None
         return partial(plot_caps, frame, axis=axis, saved=measure, recommended=best)
 
@@ -435,7 +459,8 @@ class _Page:
             runs = len({self.study.units[unit].of for unit in units})
             if units:
                 self.lists[f"alarm-{number}"] = Listed(f"{rule}: alarms in {count(runs, 'run')}", units=units)
-            rows.append([str(rule), linked(runs, f"alarm-{number}" if units else "")])
+            is_known = bool((mine["outcome"] != "unknown").any())
+            rows.append([str(rule), linked(runs, f"alarm-{number}" if units else "") if is_known else "not known"])
         return PageTable(["detector", "runs with an alarm"], rows, (1,))
 
     @property
@@ -478,7 +503,7 @@ class _Page:
     def _choose(self) -> None:
         """Choose the runs that get an entry: those that the recommendation or the loosest limits stop come first."""
         recommended = [one.cuts for to, one in self.lists.items() if to.startswith("stopped-")]
-        marked = sorted(self.limits.stops, key=lambda item: (item[0].mark != "recommended", -(item[0].value or 0)))
+        marked = sorted(self.limits.stops, key=lambda item: (item[0].mark != "set", -(item[0].value or 0)))
         stops = [*recommended, *(cuts for _, cuts in marked)]
         for cuts in stops:
             self.book.want(cut.unit for cut in cuts if cut.success)

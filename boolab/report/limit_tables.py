@@ -15,11 +15,9 @@ from boolab.limits.table import LIMITS
 from boolab.live.audits.audit import audit_files
 from boolab.live.audits.wording import figure
 from boolab.report.html import PageCell, PageTable
-from boolab.report.limit_rows import LimitRow
+from boolab.report.limit_rows import MARKS, LimitRow
 from boolab.report.study import UNITS, Cut, Study
 from boolab.report.text import measures, saved_cells
-
-_MARKS: Final = {"recommended": "recommended", "tightest": "tightest that loses none", "": ""}
 
 
 class Listed(NamedTuple):
@@ -51,14 +49,14 @@ class LimitTables:
         self.rows = {axis: list(self._rows(axis)) for axis in study.margins}
 
     def _rows(self, axis: str) -> Iterator[GroupRows]:
-        groups = {key: self._study.limit_rows(axis, part, advice) for key, part, advice in self._study.groups(axis)}
+        groups = {key: self._study.limit_rows(axis, key, part) for key, part in self._study.groups(axis)}
         group_rows = [(key, groups[key]) for key in self._keys if key in groups]
         cuts = self._study.cuts(axis, [row.value for _, rows in group_rows for row in rows])
         for key, rows in group_rows:
             yield GroupRows(key, rows, self._own(cuts, key))
 
     def _own(self, cuts: Mapping[Any, list[Cut]], key: str) -> Mapping[Any, list[Cut]]:
-        if not self._study.question.by:
+        if not self._study.keys:
             return cuts
         keys = self._study.unit_keys
         return {value: [stop for stop in value_cuts if keys[stop.unit] == key] for value, value_cuts in cuts.items()}
@@ -88,7 +86,7 @@ class LimitTables:
                 axis_value(axis, row.value), kept_text, linked(n_lost, anchor), linked(row.stopped, anchor),
                 *([f"{row.undecided:,}"] if undecided else []),
                 *saves,
-                _MARKS[row.mark],
+                MARKS[row.mark],
             ])  # fmt: skip
         return PageTable(head, cells, range(len(head) - 1), "limit", [row.mark for row in rows])
 

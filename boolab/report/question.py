@@ -8,13 +8,14 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
+from boolab.core.iterate import results_in
 from boolab.core.run import Run
 from boolab.core.types import Identities, Scope
 from boolab.frames.runs import turns_of
 from boolab.harnesses.presets import get_policy
 from boolab.limits.table import LIMITS, MeasureName
-from boolab.stats.recommend.candidates import axes_of
 from boolab.stats.recommend.fixed_sequence import JOINT_AXES
+from boolab.stats.recommend.question import axes_of
 from boolab.whatif.from_runs import ledger_of
 from boolab.whatif.grid import settings_of
 from boolab.whatif.step_table import scopes_of
@@ -33,13 +34,12 @@ class Question:
             source counts ("auto"); in a study "auto" stands only where both occur, and sources are separated.
         identity: What makes two calls the same.
         policy: The harness whose limits are evaluated: its order of precedence, its identity, and what else stops it.
-        by: Columns that separate groups.
+        by: Columns that separate groups; () takes all runs together, None leaves them to `recommend`.
         keep: The share of successes to keep.
         confidence: That it is kept.
         objective: What to save.
         success: "label", "ended", or None for labels in the groups that have any, and "ended" in the others.
         labels: A file of labels.
-        pooled: Whether several agents are taken together; then `by` is empty.
         prices: Whether costs that logs lack are computed at list prices: see `load_runs`.
     """
 
@@ -47,25 +47,19 @@ class Question:
     scope: Scope = "auto"
     identity: Identities | None = None
     policy: str | None = None
-    by: tuple[str, ...] = ()
+    by: tuple[str, ...] | None = None
     keep: float = 0.95
     confidence: float = 0.95
     objective: MeasureName = "cost"
     success: Literal["label", "ended"] | None = None
     labels: str | None = None
     prices: bool = True
-    pooled: bool = False
 
     @property
     def call_identity(self) -> Identities | None:
         """What makes two calls the same; the policy's own where none is given."""
         uses_own = self.identity is not None or self.policy is None
         return self.identity if uses_own else get_policy(self.policy or "").detectors.identity
-
-    @property
-    def group_by(self) -> list[str] | None:
-        """The argument `by` of `recommend` and `counterfactual`: an empty list takes all agents together."""
-        return [] if self.pooled else list(self.by) or None
 
     @property
     def counting_arguments(self) -> dict[str, Any]:
@@ -94,7 +88,7 @@ def usual_grid(runs: Sequence[Run], question: Question) -> dict[str, list[int]]:
         for steps in ([list(run.steps)] if scope == "run" else [s for _, s in turns_of(run)])
     ]
     steps = max((len(part) for part in parts), default=0)
-    calls = max((sum(r is not None for step in part for r in step.results) for part in parts), default=0)
+    calls = max((len([*results_in(part)]) for part in parts), default=0)
     return {
         "max_steps": [*range(1, min(max(steps, 1), MAX_USUAL) + 1)],
         "tool_budget": [*range(1, min(calls + 1, MAX_USUAL) + 1)],

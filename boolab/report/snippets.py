@@ -31,15 +31,11 @@ NOTHING_READ: Final = LogInputs()
 
 
 def front_matter(study: Study, max_blocks: int | None = None) -> str:
-    """The front matter of an agent file with the recommended limits, or what lost none; one for each group."""
-    rows = study.found.frame.to_dict("records")
-    if len(rows) == 1 and not study.qualifies:
-        tight = {axis: _tightest_value(study, axis) for axis in AGENT_LIMITS if axis in study.margins}
-        return _block(study, rows[0], tight, ["Lost none on record; not a recommendation."])
-    good = [row for row in rows if row["qualifies"]][:max_blocks]
+    """The front matter of an agent file with the limits to set; one for each group that has some, or the reason."""
+    good = [row for row in study.found.frame.to_dict("records") if row["action"] == "set"][:max_blocks]
     if not good:
-        return "---\nname: your-agent\n# No limit can be recommended: see above why.\n---"
-    keys = [name for name in study.question.by if name != "agent"]
+        return "---\nname: your-agent\n# No limit is to be set: see above why.\n---"
+    keys = [name for name in study.keys if name != "agent"]
     return "\n\n".join(
         _block(study, row, {axis: row.get(axis) for axis in LIMITS}, [f"{k}: {row[k]}" for k in keys]) for row in good
     )
@@ -47,7 +43,7 @@ def front_matter(study: Study, max_blocks: int | None = None) -> str:
 
 def _block(study: Study, row: Mapping[Any, Any], values: Mapping[str, Any], notes: list[str]) -> str:
     question = study.question
-    agent = str(row["agent"]) if "agent" in question.by and row.get("agent") else "your-agent"
+    agent = str(row["agent"]) if "agent" in study.keys and row.get("agent") else "your-agent"
     scope = question.scope if question.scope != "auto" else scopes_of([row.get("source")], "auto")[0]
     present = {axis: value for axis, value in values.items() if not is_missing(value)}
     limits = {axis: int(present[axis]) if axis in present else None for axis in AGENT_LIMITS}
@@ -56,12 +52,6 @@ def _block(study: Study, row: Mapping[Any, Any], values: Mapping[str, Any], note
     notes += [f"The numbers are those with {axis} {present[axis]} too, which no agent file can set." for axis in extra]
     setting = Setting(**limits, identity=identity, scope="run" if scope == "run" else "turn", agent=agent)
     return as_front_matter(setting, question.policy, notes).rstrip("\n")
-
-
-def _tightest_value(study: Study, axis: str) -> float | None:
-    for _, part, advice in study.groups(axis):
-        return next((row.value for row in study.limit_rows(axis, part, advice) if row.mark == "tightest"), None)
-    return None
 
 
 def python(study: Study, inputs: LogInputs) -> str:
@@ -76,7 +66,7 @@ def python(study: Study, inputs: LogInputs) -> str:
         f"objective={question.objective!r}",
         options,
     ]
-    arguments += [f"by={question.group_by!r}"] if question.group_by is not None else []
+    arguments += [f"by={list(question.by)!r}"] if question.by is not None else []
     arguments += [f"success={question.success!r}"] if question.success else []
     grid = study.searched_values
     arguments += [f"grid={_grid(grid)}"] if grid else []
@@ -97,17 +87,17 @@ def python(study: Study, inputs: LogInputs) -> str:
     if question.success == "ended":
         lines.append("runs = bl.label(runs, lambda run: None)  # labels are left out")
     if study.found.frame.empty:
-        lines.append("# No limit can be recommended: see above why.")
+        lines.append("# Nothing can be decided: see above why.")
     else:
         lines += [f"found = bl.recommend(runs, {', '.join(arguments)})", "print(found)"]
-    if not question.by and study.noun == "run":
+    if not study.keys and study.noun == "run":
         lines += _table(study, options)
     return "\n".join(lines)
 
 
 def _table(study: Study, options: str) -> Iterator[str]:
     """The table that has the setting's numbers, and a figure of the caps around it."""
-    if study.qualifies:
+    if any(group.action == "set" for group in study.found.groups):
         yield "grid = {axis: [value] for axis, value in found.setting.items()}"
         yield f"table = bl.counterfactual(runs, grid=grid, {options}, aggregate=True)  # what that keeps and saves"
     yield f"caps = bl.counterfactual(runs, grid={{'max_steps': range(1, 51)}}, {options}, aggregate=True)"
@@ -129,8 +119,8 @@ def shell(study: Study, inputs: LogInputs, command: str = "whatif", options: Seq
     words = ["boolab", command, *inputs.logs, *options, "--scope", question.scope, "--keep", repr(question.keep)]
     words += ["--confidence", repr(question.confidence), "--objective", question.objective]
     words += [word for axis, values in (question.grid or {}).items() for word in (LIMITS[axis].option, _values(values))]
-    words += [word for column in question.by for word in ("--by", column)]
-    words += ["--by", "all"] if question.pooled else []
+    words += [word for column in question.by or () for word in ("--by", column)]
+    words += ["--by", "all"] if question.by == () else []
     words += ["--labels", question.labels] if question.labels else []
     words += ["--policy", question.policy] if question.policy else []
     words += ["--success", question.success] if question.success else []

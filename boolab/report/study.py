@@ -23,7 +23,7 @@ from boolab.frames.tables import runs_df, tools_called
 from boolab.limits.call_identity import check_tools
 from boolab.limits.table import LIMITS, MEASURES
 from boolab.logs.load import Reading, no_log_message, path_names, read_logs
-from boolab.report.limit_rows import LimitRow, informative_rows
+from boolab.report.limit_rows import LimitRow, Mark, informative_rows
 from boolab.report.progress import parts_bar
 from boolab.report.question import Question, searched_grid, usual_grid
 from boolab.report.units import (
@@ -36,7 +36,10 @@ from boolab.report.units import (
     units_of_runs,
     with_settings,
 )
-from boolab.stats.recommend.recommend import Recommendation, recommend
+from boolab.stats.recommend.decide import GroupDecision
+from boolab.stats.recommend.decision import Decision
+from boolab.stats.recommend.groups import agent_columns
+from boolab.stats.recommend.recommend import recommend
 from boolab.stats.units import INTERRUPTED, SET, group_noun
 from boolab.whatif.evaluate import counterfactual
 from boolab.whatif.from_runs import ledger_of
@@ -98,13 +101,14 @@ class Cut(NamedTuple):
 class Study:
     """The data, the question, and the results."""
 
-    question: Question  # what was asked
+    question: Question  # what was asked; its scope is resolved
+    keys: tuple[str, ...]  # the columns that keep groups apart
     loaded_logs: Reading  # the files
     runs: list[Run]  # their runs
     homes: list[str]  # the file of each run
     by_label: Sequence[bool]  # of each run, whether the successes of its group are labels, not the proxy
     units: list[Unit]  # what is counted
-    found: Recommendation  # the recommendation
+    found: Decision  # the recommendation
     margins: Mapping[str, pd.DataFrame] = field(repr=False)  # by axis, the sums of each of its values, the others off
 
     @property
@@ -140,7 +144,7 @@ class Study:
             indices = [index for index, labelled in enumerate(self.by_label) if labelled is kind]
             runs = [self.runs[index] if kind else remove_label(self.runs[index]) for index in indices]
             keys = list(dict.fromkeys(self.run_keys[index] for index in indices))
-            pairs.append((keys, with_settings(runs, self.question.by, self.runs)))
+            pairs.append((keys, with_settings(runs, self.keys, self.runs)))
         return pairs or [([], [])]
 
     def counted_units_of(self, key: str) -> CountedUnits:
@@ -171,7 +175,7 @@ class Study:
     @cached_property
     def group_noun(self) -> str:
         """What a group is called."""
-        return group_noun(self.question.by)
+        return group_noun(self.keys)
 
     def data_of(self, key: str) -> str:
         """The data set of a group's runs where they name it, else the format of their logs; "" if there are several."""
@@ -220,11 +224,6 @@ class Study:
         run, index, turn = self.units[unit]
         return INTERRUPTED if turn and run.stop is not self.runs[index].stop and run.censored else run.stop_reason
 
-    @property
-    def qualifies(self) -> bool:
-        """Whether there is one setting, for all."""
-        return len(self.found.frame) == 1 and bool(self.found.frame["qualifies"].iloc[0])
-
     @cached_property
     def measure(self) -> str:
         """The column of what is to be saved: the objective, or else what the source records."""
@@ -234,7 +233,7 @@ class Study:
     def table(self) -> pd.DataFrame:
         """All combinations of the settings, a row for each and each group; see `table_grid`."""
         table = self.aggregate(self.table_grid())
-        for name in self.question.by:  # neither CSV nor Parquet can hold a lone surrogate
+        for name in self.keys:  # neither CSV nor Parquet can hold a lone surrogate
             table[name] = table[name].map(well_formed_cell)
         return table
 
@@ -262,7 +261,7 @@ class Study:
 
     def aggregate(self, grid: Mapping[str, Sequence[Any]]) -> pd.DataFrame:
         """The sums of all combinations of some settings over the units, a row for each and each group."""
-        return sum_units(self.units, self.by_label, grid, self.question)
+        return sum_units(self.units, self.by_label, grid, self.question, self.keys)
 
     def units_frame(self) -> pd.DataFrame:
         """A row for each unit, like one of `runs_df` for a run; `end_reason` is its stop reason."""
@@ -270,39 +269,44 @@ class Study:
         reasons = [self.end_reason(unit) for unit in range(len(self.units))]
         return frame.assign(stop_reason=reasons, task=[self.tasks[unit.of] for unit in self.units])
 
-    def groups(self, axis: str) -> Iterator[tuple[str, pd.DataFrame, Mapping[str, Any]]]:
-        """Of each group: its name, the rows of an axis, and what is recommended to it."""
-        frame, keys = self.margins[axis], list(self.question.by)
-        rows = self.found.frame.to_dict("records")
+    @cached_property
+    def decisions(self) -> Mapping[str, GroupDecision]:
+        """The decision on each group, by its key: see `key_of`."""
+        return {key_of(group.names): group for group in self.found.groups}
+
+    def groups(self, axis: str) -> Iterator[tuple[str, pd.DataFrame]]:
+        """Of each group, in the order of the decision: its key, and the rows of an axis."""
+        frame, keys = self.margins[axis], list(self.keys)
         if not keys:
-            yield "", frame, {str(k): v for k, v in rows[0].items()} if rows else {}
+            yield "", frame
             return
-        group_by_key: dict[str, tuple[pd.DataFrame, Mapping[str, Any]]] = {}
-        for values, part in frame.groupby(keys, sort=False, dropna=False):
-            names = values if isinstance(values, tuple) else (values,)
-            advice = next(
-                (row for row in rows if all(_is_equal(row[k], v) for k, v in zip(keys, names, strict=True))), {}
-            )
-            group_by_key[key_of(names)] = part, {str(k): v for k, v in advice.items()}
-        row_keys = [key_of([row[name] for name in keys]) for row in rows]
-        order = {key: index for index, key in enumerate(row_keys)}
-        for key in sorted(group_by_key, key=lambda key: order.get(key, len(order))):
-            yield key, *group_by_key[key]
+        part_by_key = {
+            key_of(values if isinstance(values, tuple) else (values,)): part
+            for values, part in frame.groupby(keys, sort=False, dropna=False)
+        }
+        order = {key: index for index, key in enumerate(self.decisions)}
+        for key in sorted(part_by_key, key=lambda key: order.get(key, len(order))):
+            yield key, part_by_key[key]
 
     @cached_property
     def run_keys(self) -> list[str]:
         """Of each run, which group it is in: see `key_of`."""
-        return group_keys(self.runs, self.question.by)
+        return group_keys(self.runs, self.keys)
 
     @cached_property
     def unit_keys(self) -> list[str]:
         """Of each unit, which group it is in."""
         return [self.run_keys[unit.of] for unit in self.units]
 
-    def limit_rows(self, axis: str, part: pd.DataFrame, advice: Mapping[str, Any]) -> list[LimitRow]:
+    def limit_rows(self, axis: str, key: str, part: pd.DataFrame) -> list[LimitRow]:
         """A dozen informative rows of an axis: from tight to loose, off last."""
-        best = advice.get(axis) if advice.get("qualifies") is True else None
-        return informative_rows(part, axis, None if is_missing(best) else best)
+        group = self.decisions.get(key)
+        if group is None:
+            return informative_rows(part, axis)
+        on = {} if group.candidate is None else group.candidate.setting
+        best = [value for path in group.choice.paths if (value := (path.setting or {}).get(axis)) is not None]
+        mark: Mark = "set" if group.action == "set" else "safe"
+        return informative_rows(part, axis, {on[axis]: mark} if on.get(axis) is not None else {}, best)
 
     def cuts(self, axis: str, values: Sequence[Any]) -> dict[Any, list[Cut]]:
         """The units that each value stops, successes first; those that need most first."""
@@ -404,61 +408,41 @@ def study_of_runs(runs: list[Run], question: Question, loaded_logs: Reading, *, 
     check_tools(question.identity, tools_called(runs))
     homes = [row.path for row in loaded_logs.files for _ in range(row.runs)]
     scopes = scopes_of([run.source for run in runs], question.scope)
-    if not question.by and not question.pooled:  # a limit is for one agent, and for one kind of task
-        sets = (SET,) if len({run.settings.get(SET) for run in runs}) > 1 else ()  # tasks differ in what a cap loses
-        question = replace(question, by=(*_agent_keys(runs), *sets))
     if len(set(scopes)) == 1:
         question = replace(question, scope="run" if scopes[0] == "run" else "turn")
-    elif "source" not in question.by:  # two meanings of a limit are never mixed
+    elif question.by is not None and "source" not in question.by:  # two meanings of a limit are never mixed
         question = replace(question, by=("source", *question.by))
-    by_label = _label_flags(runs, question)
-    units = list(units_of_runs(runs, scopes, by_label))
     grid = question.grid or usual_grid(runs, question)
     on_values = {axis: [value for value in grid[axis] if value is not None] for axis in LIMITS if axis in grid}
     margins = {}
     with parts_bar("comparing limits", 1 + len(on_values), show=progress) as move:
-        advice = _advice(runs, question)
-        if question.group_by is None and "agent" in advice.frame:  # each agent of a family has a setting of its own
-            question = replace(question, by=("agent",))
+        found = _decision(runs, question)
+        by_label = _label_flags(runs, question, found.keys)
+        units = list(units_of_runs(runs, scopes, by_label))
         move()
         for axis, values in on_values.items():
-            margins[axis] = sum_units(units, by_label, {axis: [*values, None]}, question)
+            margins[axis] = sum_units(units, by_label, {axis: [*values, None]}, question, found.keys)
             move()
-    return Study(question, loaded_logs, runs, homes, by_label, units, advice, margins)
+    return Study(question, found.keys, loaded_logs, runs, homes, by_label, units, found, margins)
 
 
-def _label_flags(runs: Sequence[Run], question: Question) -> list[bool]:
+def _label_flags(runs: Sequence[Run], question: Question, keys: Sequence[str]) -> list[bool]:
     """Of each run, whether the successes of its group are labels: as `recommend` decides it."""
     labelled = [run.success is not None for run in runs]
-    if question.success is None and question.by:
-        return flag_labelled_groups(group_keys(runs, question.by), roots_in(runs), labelled)
+    if question.success is None and keys:
+        return flag_labelled_groups(group_keys(runs, keys), roots_in(runs), labelled)
     return [any(labelled)] * len(runs)
 
 
-def _agent_keys(runs: Sequence[Run]) -> tuple[str, ...]:
-    """The columns that keep several agents apart."""
-    sources_and_agents = {(clean(run.source), clean(run.agent)) for run in runs}
-    agents = {agent for _, agent in sources_and_agents}
-    if len(sources_and_agents) < 2:  # noqa: PLR2004 - one agent
-        return ()
-    return (
-        ("agent",)
-        if len(agents) == len(sources_and_agents)
-        else ("source", "agent")
-        if len(agents) > 1
-        else ("source",)
-    )
-
-
-def _advice(runs: list[Run], question: Question) -> Recommendation:
-    """The recommendation; if a policy cannot be evaluated, the reason stands in its place."""
+def _decision(runs: list[Run], question: Question) -> Decision:
+    """The decision; if a policy cannot be evaluated, the reason stands in its place."""
     try:
         return recommend(
             runs,
             question.keep,
             question.confidence,
             question.objective,
-            by=question.group_by,
+            by=question.by,
             success=question.success,
             grid=searched_grid(question),
             **question.counting_arguments,
@@ -467,7 +451,8 @@ def _advice(runs: list[Run], question: Question) -> Recommendation:
         if question.policy is None:
             raise
         reasons = (f"No recommendation. {error}.",)
-        return Recommendation("No recommendation", pd.DataFrame(), reasons, verdict=reasons)
+        keys = agent_columns(runs_df(runs), question.scope) if question.by is None else question.by
+        return Decision("No recommendation", pd.DataFrame(), reasons, verdict=reasons, keys=tuple(keys))
 
 
 def _no_run_message(loaded_logs: Reading, logs: Sequence[str], since: datetime | None) -> str:
@@ -479,7 +464,3 @@ def _no_run_message(loaded_logs: Reading, logs: Sequence[str], since: datetime |
 
 def _int_or_none(value: SupportsInt) -> int | None:
     return None if is_missing(value) else int(value)
-
-
-def _is_equal(value: object, other: object) -> bool:
-    return is_missing(value) and is_missing(other) if is_missing(value) or is_missing(other) else bool(value == other)

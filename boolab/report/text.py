@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -13,26 +14,26 @@ import pandas as pd
 
 from boolab.core.text import count, shorten
 from boolab.display.numbers import percents, span
-from boolab.display.text import NO_NAME, align_columns, joined, wrap_text
+from boolab.display.text import NO_NAME, align_columns, capitalize, joined, wrap_text
 from boolab.frames.dtypes import axis_value, is_missing
 from boolab.limits.table import LIMITS
 from boolab.report.data_quality import Quality
 from boolab.report.how_to_set import how_to_set, how_to_set_text
-from boolab.report.limit_rows import LimitRow
+from boolab.report.limit_rows import MARKS, LimitRow
+from boolab.report.overview import overview_of
 from boolab.report.study import MAX_GROUPS, UNITS, Study, column_name
 from boolab.report.summary import axes_of_rows, limit_cell, summary_rows
-from boolab.stats.trade import BETTER_OFF
 
-SCHEMA: Final = "boolab/whatif/1"
+SCHEMA: Final = "boolab/whatif/2"
 
-_MARKS: Final = {"recommended": "<- recommended", "tightest": "<- loses none", "": ""}
 MAX_AGENTS: Final = 20  # agents that are listed
 MAX_NAMED: Final = 3  # groups that are left out, and named
 MAX_NAME: Final = 20
 """So many characters of a name are in a row of a table, which has to fit 80 columns."""
 
-MAX_ASKED: Final = 20
-"""So many values of a limit that the reader asked for are shown whole."""
+MANY_KEYS: Final = 3  # columns of names, beside which there is no room for an interval
+MAX_TABLES: Final = 2
+"""Of so many groups the tables are shown at first: of those with the most runs."""
 
 
 def text(study: Study, *, full: bool = False) -> str:
@@ -42,19 +43,19 @@ def text(study: Study, *, full: bool = False) -> str:
     how = how_to_set_text(study, full=full)
     blocks += [_headed("How to set it", how)] if how else []
     blocks += [_headed("Whose runs these are", _agents(study))] if len(study.agent_counts) > 1 else []
-    if study.question.by and not found.frame.empty:
-        blocks.append(_headed(f"By {', '.join(map(column_name, study.question.by))}", _by_group(study)))
-    few = full or not study.question.by
+    if study.keys and found.groups:
+        blocks.append(_headed(f"By {', '.join(map(column_name, study.keys))}", _by_group(study)))
+    overview = overview_of(study)
+    blocks += [_headed(overview.title, "\n".join(overview.lines()))] if overview else []
     how_to_read = explained(study) if full else [f"Kept: {kept_name(study)}, at least to at most."]
-    if few:
-        blocks.append(_headed("What each limit would have done, by itself", "\n".join(map(wrap_text, how_to_read))))
-        for axis in study.margins:
-            blocks += _axis(study, axis, full=full)
+    blocks.append(_headed("What each limit would have done, by itself", "\n".join(map(wrap_text, how_to_read))))
+    for axis in study.margins:
+        blocks += _axis(study, axis, full=full)
     rest = [wrap_text(sentence) for sentence in _reasons(study, full=full)]
     notes = [wrap_text(sentence, first="- ") for sentence in Quality(study).sentences()]
     blocks.append(_headed("What this rests on", "\n\n".join([*rest, "\n".join(notes)])))
     if not full:
-        tables = "all values of each limit" if few else "the tables of each limit, group by group"
+        tables = "all values of each limit" if len(_with_tables(study)) >= len(found.groups) else "all tables"
         setting = ", and the text of each setting" if how else ""
         blocks.append(wrap_text(f"Not shown here: {tables}{setting}. --full shows them."))
     blocks.append(wrap_text("docs/terms.md defines the words, such as turn, keeps, at least, on record and trade."))
@@ -63,7 +64,7 @@ def text(study: Study, *, full: bool = False) -> str:
 
 def _reasons(study: Study, *, full: bool) -> Iterator[str]:
     """What the answer rests on, group by group: at first those of some groups, and which others there are."""
-    sentences, names = study.found.sentences, [row.name for row in summary_rows(study)] if study.question.by else []
+    sentences, names = study.found.sentences, [row.name for row in summary_rows(study)] if study.keys else []
     of = {name: [one for one in sentences if one.startswith(f"{name}: ")] for name in names}
     if full or len(sentences) <= MAX_GROUPS or sum(map(len, of.values())) != len(sentences):
         yield from sentences
@@ -80,26 +81,33 @@ def _reasons(study: Study, *, full: bool) -> Iterator[str]:
 
 
 def _by_group(study: Study) -> str:
-    """A row for each group: its limits, in parentheses where they are better left off, what they keep and save."""
-    rows, by = summary_rows(study), study.question.by
+    """A row for each group with limits to set: what they keep and save; then why the others have none."""
+    rows = summary_rows(study)
+    to_set = [row for row in rows if row.is_set]
     axes = axes_of_rows(study, rows)
+    with_interval = len(study.keys) < MANY_KEYS
     head = [
-        *map(column_name, by),
+        *map(column_name, study.keys),
         *(LIMITS[axis].label.removesuffix(" threshold") for axis in axes),
         "kept",
         f"{UNITS[study.measure]} saved",
+        *(["95% interval"] if with_interval else []),
     ]
-    cells = []
-    listed = rows[:MAX_AGENTS]
-    for row, share in zip(listed, percents([row.saved_share for row in listed]), strict=True):
-        form = "({})" if row.is_poor else "{}"
-        limits = [form.format(cell) if (cell := limit_cell(row, axis)) else "off" for axis in axes]
-        names = [shorten(value, MAX_NAME) for value in row.names]
-        cells.append([*names, *limits, row.kept_words, share])
-    lines = align_columns([head, *cells], left=range(len(by)))
-    if any(row.is_poor for row in listed):
-        lines.append(f"In parentheses: the tightest that is safe, {BETTER_OFF}.")
-    more = len(rows) - len(listed)
+    listed = to_set[:MAX_AGENTS]
+    cells = [
+        [
+            *(shorten(value, MAX_NAME) for value in row.names),
+            *(limit_cell(row, axis) or "off" for axis in axes),
+            row.kept_words,
+            share,
+            *([row.interval] if with_interval else []),
+        ]
+        for row, share in zip(listed, percents([row.saved_share for row in listed]), strict=True)
+    ]
+    lines = align_columns([head, *cells], left=range(len(study.keys))) if cells else []
+    rest = [row for row in rows if not row.is_set]
+    lines += [wrap_text(f"{row.name}: none. {capitalize(row.reason)}.", rest="  ") for row in rest[:MAX_AGENTS]]
+    more = len(to_set) - len(listed) + max(0, len(rest) - MAX_AGENTS)
     return "\n".join([*lines, *([f"{count(more, 'further group')}: --json has all."] if more > 0 else [])])
 
 
@@ -121,10 +129,10 @@ def which_one(study: Study) -> str:
         if len(study.agent_counts) > MAX_AGENTS
         else ""
     )
-    if study.question.by:
+    if study.keys:
         return (
             f"{len(study.agent_counts):,} agents. A limit is for one agent and its tasks, so runs are separated by "
-            f"{joined([*map(column_name, study.question.by)])}.{more}"
+            f"{joined([*map(column_name, study.keys)])}.{more}"
         )
     return (
         f"{len(study.agent_counts):,} agents.{more} A limit is for one agent, and what is here is about all of them "
@@ -174,27 +182,27 @@ def kept_name(study: Study) -> str:
     return " or ".join(kinds)
 
 
+def _with_tables(study: Study) -> list[str]:
+    """The groups whose tables are shown at first: the main agents with the most runs; "" where there is one only."""
+    mains = {key for key, run in zip(study.run_keys, study.runs, strict=True) if run.parent_run_id is None}
+    sizes = Counter(study.unit_keys)
+    keys = [key for key, _ in study.groups(next(iter(study.margins)))]
+    return sorted(keys, key=lambda key: (key not in mains, -sizes[key]))[:MAX_TABLES]
+
+
 def _axis(study: Study, axis: str, *, full: bool) -> Iterator[str]:
     name = LIMITS[axis].label
-    groups = [(group, study.limit_rows(axis, part, advice)) for group, part, advice in study.groups(axis)]
-    for group, all_rows in groups[:MAX_GROUPS]:
-        asked = axis in (study.question.grid or {}) and len(all_rows) <= MAX_ASKED
-        rows = all_rows if full or asked else few_of(all_rows)
+    groups = [(key, study.limit_rows(axis, key, part)) for key, part in study.groups(axis)]
+    first = [key for key, _ in groups[:MAX_GROUPS]] if full else _with_tables(study)
+    for group, rows in groups:
+        if group not in first:
+            continue
         who = f" for {shorten(group)}" if group else ""
         noun = study.counted_units_of(group).noun
-        table = _table(study, axis, noun, rows, [row for _, others in groups for row in others])
+        table = _table(study, axis, noun, rows, [row for key, others in groups if key in first for row in others])
         yield wrap_text(f"{name.capitalize()}{who}: stops a {noun} {LIMITS[axis].meaning}") + f"\n{table}"
-    if len(groups) > MAX_GROUPS:
+    if full and len(groups) > MAX_GROUPS:
         yield f"{count(len(groups) - MAX_GROUPS, 'further group')}: --json has them all."
-
-
-def few_of(rows: Sequence[LimitRow]) -> list[LimitRow]:
-    """The rows that are shown at first: those marked, one on each side of them, and no limit."""
-    marked = [place for place, row in enumerate(rows) if row.mark]
-    near = {place + by for place in marked for by in (-1, 0, 1)} | {len(rows) - 1}
-    if not marked:
-        near |= set(range(len(rows) - MAX_GROUPS, len(rows)))
-    return [row for place, row in enumerate(rows) if place in near]
 
 
 def _table(study: Study, axis: str, noun: str, rows: Sequence[LimitRow], all_rows: Sequence[LimitRow]) -> str:
@@ -208,7 +216,7 @@ def _table(study: Study, axis: str, noun: str, rows: Sequence[LimitRow], all_row
         for row, saves in zip(rows, amounts, strict=True)
     ]  # fmt: skip
     lines = align_columns([[*head, *(f"{UNITS[name]} saved" for name in names)], *cells], left=())
-    marks = ["", *(_MARKS[row.mark] for row in rows)]
+    marks = ["", *(f"<- {MARKS[row.mark]}" if row.mark else "" for row in rows)]
     return "\n".join(f"  {line}  {mark}".rstrip() for line, mark in zip(lines, marks, strict=True))
 
 
@@ -265,7 +273,7 @@ def as_data(study: Study) -> dict[str, Any]:
             "scope": question.scope,
             "identity": question.call_identity or "canonical",
             "policy": question.policy,
-            "by": list(question.by),
+            "by": list(study.keys),
             "keep": question.keep,
             "confidence": question.confidence,
             "objective": question.objective,
@@ -286,6 +294,7 @@ def as_data(study: Study) -> dict[str, Any]:
         "axes": {axis: records(_compact(frame)) for axis, frame in study.margins.items()},
         "recommendation": {
             "title": study.found.title,
+            "verdict": list(study.found.verdict),
             "sentences": list(study.found.sentences),
             "groups": records(study.found.frame),
             "paths": records(study.found.paths),
@@ -297,6 +306,7 @@ def as_data(study: Study) -> dict[str, Any]:
                 "command": way.command,
                 "target": way.target,
                 "text": None if way.export is None else str(way.export),
+                "lost": "" if way.export is None else way.export.lost,
             }
             for way in how_to_set(study)
         ],

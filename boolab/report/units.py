@@ -103,7 +103,11 @@ def group_keys(runs: Sequence[Run], columns: Sequence[str]) -> list[str]:
 
 
 def sum_units(
-    units: Sequence[Unit], by_label: Sequence[bool], grid: Mapping[str, Sequence[Any]], question: Question
+    units: Sequence[Unit],
+    by_label: Sequence[bool],
+    grid: Mapping[str, Sequence[Any]],
+    question: Question,
+    keys: Sequence[str],
 ) -> pd.DataFrame:
     """The sums over the units, a row for each setting and group; of a group they are of labels, or of the proxy."""
     all_runs = [unit.run for unit in units]
@@ -111,10 +115,8 @@ def sum_units(
     parts = []
     for kind_units in filter(None, kinds) if units else [[]]:
         unit = unit_noun(kind_units)
-        kind_runs = with_settings([unit.run for unit in kind_units], question.by, all_runs)
-        table = counterfactual(
-            kind_runs, grid=grid, by=question.group_by, aggregate=True, **question.counting_arguments
-        )
+        kind_runs = with_settings([unit.run for unit in kind_units], keys, all_runs)
+        table = counterfactual(kind_runs, grid=grid, by=list(keys), aggregate=True, **question.counting_arguments)
         by_turn = table["success_by"].eq(PROXY) & (unit == "turn")
         kinds_of_success = table["success_by"].mask(by_turn, TURN_PROXY)
         parts.append(_mask_unknown_amounts(table.assign(unit=unit, success_by=kinds_of_success)))
@@ -123,9 +125,9 @@ def sum_units(
     table = pd.concat(parts, ignore_index=True)
     counts = [str(name) for name in table if str(name).startswith("n_")]
     table[counts] = table[counts].fillna(0)
-    keys = [key_of(row) for row in table[list(question.by)].itertuples(index=False, name=None)]
-    order = {key: index for index, key in enumerate(dict.fromkeys(group_keys(all_runs, question.by)))}
-    positions = np.argsort([order.get(key, len(order)) for key in keys], kind="stable")
+    names = [key_of(row) for row in table[list(keys)].itertuples(index=False, name=None)]
+    order = {key: index for index, key in enumerate(dict.fromkeys(group_keys(all_runs, keys)))}
+    positions = np.argsort([order.get(name, len(order)) for name in names], kind="stable")
     return table.iloc[positions].reset_index(drop=True)
 
 

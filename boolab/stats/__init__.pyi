@@ -12,5 +12,5 @@ from boolab.stats.compare_rules.settings import smallest_cap as smallest_cap
 from boolab.stats.finding import Finding as Finding
 from boolab.stats.learn.report import LearnReport as LearnReport
 from boolab.stats.learn.report import features_df as features_df
-from boolab.stats.recommend.recommend import Recommendation as Recommendation
+from boolab.stats.recommend.decision import Decision as Decision
 from boolab.stats.scorecard.precision_recall import precision_recall_df as precision_recall_df

@@ -49,7 +49,7 @@ def keeps_enough(
 
     Args:
         lost: How many of its successes each task loses; shape (tasks,), or (tasks, settings).
-        successes: How many each task has; shape (tasks,).
+        successes: How many each task has; shape (tasks,), or (tasks, settings) where each setting has its own record.
         keep: The share to keep, between 0 and 1.
         error: The probability that a setting passes that keeps less.
         largest: The most successes of a task to come, where they may be more than those on record.
@@ -66,10 +66,13 @@ def keeps_enough(
     n_lost, n, most = _checked(lost, successes, largest)
     if error <= 0:
         return np.zeros(n_lost.shape[1:], dtype=bool)
-    if most <= 1:
-        total, total_lost = n.sum(), n_lost.sum(axis=0)
-        return np.asarray(independent_chance(total_lost, total, keep) <= error * (1 + _ROUNDING))
-    return _reach(_log_wealth(n_lost, n, keep, most), error)
+    most_of_each = np.maximum(n.max(axis=0, initial=0), largest) if n.ndim > 1 else np.full(n_lost.shape[1:], most)
+    chance = independent_chance(n_lost.sum(axis=0), n.sum(axis=0), keep)
+    passed = np.asarray(chance <= error * (1 + _ROUNDING))
+    if (most_of_each > 1).any():
+        by_bets = _reach(_log_wealth(n_lost, n, keep, np.maximum(most_of_each, 1)), error)
+        passed = np.where(most_of_each > 1, by_bets, passed)
+    return passed
 
 
 def kept_bound(lost: Counts, successes: Counts, error: float, *, largest: int = 0) -> Array:
@@ -136,6 +139,37 @@ def tasks_missing(lost: Counts, successes: Counts, keep: float, error: float, *,
     return high
 
 
+def least_error(n_tasks: int, successes: int, keep: float) -> float:
+    """The least error at which a setting that loses nothing is shown to keep enough.
+
+    Args:
+        n_tasks: How many tasks there are.
+        successes: How many successes each has.
+        keep: See `keeps_enough`.
+
+    Returns:
+        The error.
+
+    Example:
+        >>> round(least_error(59, 1, 0.95), 4), round(least_error(67, 3, 0.95), 4)
+        (0.0485, 0.0494)
+    """
+    if successes <= 1:
+        return float(independent_chance(0, n_tasks, keep))
+    wealth = _log_wealth(np.zeros(1), np.ones(1), keep, 1.0) * n_tasks
+    return float(np.exp(-np.logaddexp.reduce(wealth + np.log([part for part, _ in STAKES]))))
+
+
+def most_lost(n: int, keep: float, error: float) -> int:
+    """How many of n independent successes may be lost, so that a setting is shown to keep enough; -1 if none may.
+
+    Example:
+        >>> [most_lost(n, 0.95, 0.05) for n in (58, 59, 93)]
+        [-1, 0, 1]
+    """
+    return int(np.count_nonzero(independent_chance(np.arange(n + 1), n, keep) <= error * (1 + _ROUNDING))) - 1
+
+
 def independent_chance(lost: Counts, n: Counts, keep: float) -> Array:
     """The chance that at most so many of n independent successes are lost, if just `keep` of them were kept.
 
@@ -162,9 +196,9 @@ def _checked(lost: Counts, successes: Counts, largest: int) -> tuple[Array, Arra
     return n_lost, n, max(float(n.max(initial=0)), float(largest))
 
 
-def _log_wealth(lost: Array, successes: Array, keep: npt.ArrayLike, most: float) -> Array:
+def _log_wealth(lost: Array, successes: Array, keep: npt.ArrayLike, most: npt.ArrayLike) -> Array:
     """The logarithm of what all tasks multiply the wealth of each stake by: stakes (x settings)."""
-    n = successes.reshape(-1, *([1] * (lost.ndim - 1)))
+    n = successes if successes.ndim == lost.ndim else successes.reshape(-1, *([1] * (lost.ndim - 1)))
     gains = (lost - (1 - np.asarray(keep)) * n) / (np.asarray(keep) * most)
     return np.array([np.log1p(-bet * gains).sum(axis=0) for _, bet in STAKES])
 
@@ -172,4 +206,4 @@ def _log_wealth(lost: Array, successes: Array, keep: npt.ArrayLike, most: float)
 def _reach(log_wealth: Array, error: float) -> npt.NDArray[np.bool_]:
     """Whether the wealth of all stakes together is 1 / error or more; the first axis are the stakes."""
     parts = np.log([part for part, _ in STAKES]).reshape(-1, *([1] * (log_wealth.ndim - 1)))
-    return np.asarray(special.logsumexp(log_wealth + parts, axis=0) >= -math.log(error) - _ROUNDING)
+    return np.asarray(np.logaddexp.reduce(log_wealth + parts, axis=0) >= -math.log(error) - _ROUNDING)

@@ -21,7 +21,7 @@ import numpy as np
 from boolab.core.types import StopReason
 from boolab.limits.table import MEASURES
 from boolab.whatif.first_crossing import Fires, Places, fires_of
-from boolab.whatif.grid import Settings
+from boolab.whatif.grid import GridAxis, Settings
 from boolab.whatif.step_table import Flags, Ints, Ledger, split_for_stops
 
 Sums: TypeAlias = dict[str, Ints]
@@ -49,6 +49,23 @@ def aggregate_of(
         work = _LedgerPart(part, settings, part_groups, n_groups)
         for name, sums in (work.sum_all() if measures is None else work.sum_spent(measures)).items():
             total[name] = np.add(total[name], sums, out=total[name]) if name in total else sums
+    return total
+
+
+def sum_spent_along(
+    ledger: Ledger, axes: Sequence[GridAxis], places: Sequence[Ints], measure: str, *, groups: Ints, n_groups: int
+) -> Ints:
+    """What is spent under settings of which none is looser than the one before on any axis: groups x settings.
+
+    `places` are those of each axis, one for each setting: the number of thresholds that are tighter. A step is paid for
+    under all settings up to the first one that has fired, so all of them take one histogram.
+    """
+    total = np.zeros((n_groups, len(places[0])), dtype=np.int64)
+    start = 0
+    for part in ledger.parts(BLOCK):
+        part_groups = groups[start : start + part.n_runs]
+        start += part.n_runs
+        total += _LedgerPart(part, Settings(tuple(axes), ()), part_groups, n_groups).sum_spent_along(places, measure)
     return total
 
 
@@ -117,14 +134,31 @@ class _LedgerPart:
         """What the steps have used that a setting pays for, where each span is limited by itself."""
         return {name: self._sum_alive([(self._paid_places, self._weights(name), 1)]) for name in names}
 
+    def sum_spent_along(self, places: Sequence[Ints], measure: str) -> Ints:
+        """See the function `sum_spent_along`."""
+        n = len(places[0])
+        alive = np.full(self._ledger.n_steps, n, dtype=np.int64)
+        for axis_places, fired in zip(places, self._fired_before, strict=True):
+            n_alive = np.searchsorted(-axis_places, -np.arange(int(axis_places.max(initial=0)) + 2), side="right")
+            np.minimum(alive, n_alive.take(fired, mode="clip"), out=alive)
+        cells = self._run_groups()[self._places.run] * (n + 1) + alive
+        paid = np.bincount(cells, self._weights(measure), minlength=self._shape[0] * (n + 1))
+        by_level = np.rint(paid).astype(np.int64).reshape(-1, n + 1)
+        return np.cumsum(by_level[:, :0:-1], axis=1)[:, ::-1]
+
+    @cached_property
+    def _fired_before(self) -> list[Ints]:
+        """N each: how many thresholds of each axis have fired in the span of each step before it."""
+        spans = split_for_stops(self._ledger)
+        if spans is self._ledger:
+            return [fires.before for fires in self._fires]
+        positions = Places(spans)
+        return [fires_of(spans, axis, positions).before for axis in self._settings.axes]
+
     @cached_property
     def _paid_places(self) -> Ints:
         """N: the place of each step, by what has fired in its span before it."""
-        spans = split_for_stops(self._ledger)
-        if spans is self._ledger:
-            return self._steps([fires.before for fires in self._fires])
-        positions = Places(spans)
-        return self._steps([fires_of(spans, axis, positions).before for axis in self._settings.axes])
+        return self._steps(self._fired_before)
 
     def _sum_saved(self, amounts: Sums) -> Sums:
         """What is on record and not spent; and how many steps of runs with unknown use are saved."""

@@ -14,20 +14,21 @@ from tests.browser.conftest import PageOf
 
 pytestmark = pytest.mark.pages
 
-SETS = ("atlas/tau-airline", "atlas/tau2-retail", "atlas/swebench-verified")
+SETS = ("atlas/intercode-python", "atlas/tau-airline", "atlas/swebench-verified")
 SIZES = [(1280, 800), (1600, 1000)]
 
 
 @pytest.fixture(scope="module")
 def several() -> str:
-    """The report of three agents."""
-    return report_of(study_of([str(path) for name in SETS for path in atlas_files(name)], Question()))
+    """The report of four groups: two to limit, one to leave alone, and one with too few data."""
+    return report_of(study_of([str(path) for name in SETS for path in atlas_files(name)], Question(keep=0.9)))
 
 
 @pytest.fixture(scope="module")
 def one() -> str:
     """The report of one agent, with a title."""
-    return report_of(study_of([str(path) for path in atlas_files("atlas/tau2-retail")], Question()), title="Retail")
+    paths = [str(path) for path in atlas_files("atlas/intercode-python")]
+    return report_of(study_of(paths, Question(keep=0.9)), title="Python")
 
 
 def bottom(place: Locator) -> float:
@@ -120,6 +121,7 @@ def test_caplab_is_drawn_once_opened_and_its_runs_open_in_replay(page_of: PageOf
 def test_print_has_the_answer_first_and_omits_closed_parts(page_of: PageOf, several: str, tmp_path: Path) -> None:
     page = page_of(several)
     page.locator("#words > summary").click()
+    page.locator("#limits > summary").click()  # open where a group has too few data
     page.emulate_media(media="print")
     assert page.locator("details.fold:visible").count() == 1
     expect(page.locator("#words")).to_be_visible()
@@ -135,8 +137,8 @@ def test_print_has_the_answer_first_and_omits_closed_parts(page_of: PageOf, seve
 
 def test_without_javascript_all_but_caplab_is_there(page_of: PageOf, several: str) -> None:
     page = page_of(several, javascript=False)
-    assert page.locator(".way:visible").count() == 3
-    assert page.locator(".summary tbody tr").count() == 3
+    assert page.locator(".way:visible").count() == 2  # of the groups to limit
+    assert page.locator(".summary tbody tr").count() == 4
     expect(page.locator("#print")).to_be_hidden()
     page.locator("#try summary").first.press("Enter")
     expect(page.get_by_text("This part needs JavaScript.").first).to_be_visible()
@@ -145,7 +147,7 @@ def test_without_javascript_all_but_caplab_is_there(page_of: PageOf, several: st
 def test_the_names_in_the_chart_do_not_lie_over_each_other(page_of: PageOf, several: str) -> None:
     page = page_of(several, width=1280)
     boxes = [label.bounding_box() for label in page.locator(".frontier svg text[style*='700']").all()]
-    assert len(boxes) == 4  # in bold: three agents, and the even trade
+    assert len(boxes) == 5  # in bold: four groups, and the even trade
     for place, box in enumerate(boxes):
         assert box is not None
         for other in boxes[:place]:

@@ -212,6 +212,10 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shipped: list[bl.Run]
     (tmp_path / "labels.csv").write_text("run_id,success\n" + "".join(f"{run.run_id},true\n" for run in shipped))
     (tmp_path / "stops.csv").write_text("run_id,stop_step\n" + "".join(f"{run.run_id},\n" for run in shipped))
     (tmp_path / "rules.yaml").write_text("rules: [{doom_loop: 3}, {max_steps: 40}]\n")
+    hidden = tmp_path / "hidden_sets" / "security"
+    hidden.mkdir(parents=True)
+    unseen = [replace(run, run_id=f"hidden/{run.run_id}") for run in bl.load_dataset("atlas/intercode-ctf")]
+    bl.save_runs(unseen, hidden / "ctf.parquet")
     (tmp_path / "my_rules.py").write_text("def stop_late(prefix):\n    return len(prefix.steps) >= 20\n")
     (tmp_path / "my_agent.md").write_text("---\nname: mine\n---\nYou look.\n")
     (tmp_path / "datasets").symlink_to(data_path("datasets"))

@@ -103,8 +103,8 @@ def test_notebook_01_answers_first_and_shows_a_stopped_failure() -> None:
         "print(longest.success, longest.n_steps > cap, stops[1]['step'] == cap)"
     )
     notebook = execute(BY_NUMBER["01"], extra)
-    assert "step cap of 6: on record it keeps 449 of 461 successes" in first_output(notebook)
-    assert "1,535 runs of 200 tasks" in first_output(notebook)
+    assert "step cap of 3: on record it keeps 136 of 139 successes" in first_output(notebook)
+    assert "236 runs of 119 tasks" in first_output(notebook)
     assert notebook.cells[-1].outputs[0]["text"].strip() == "False True True"
 
 
@@ -118,8 +118,8 @@ def test_03_answers_first_and_finds_the_stuck_run_and_what_polls(monkeypatch: py
     notebook = execute(BY_NUMBER["03"], LAST)
     printed = notebook.cells[-1].outputs[0]["text"].strip()
     limits = "['doom_loop', 'max_steps', 'tool_budget']"
-    assert printed == f"{{'max_steps': 56}} coder-041 ['wait_for_build'] {limits}"
-    assert "step cap of 56" in first_output(notebook)
+    assert printed == f"{{'max_steps': 59}} coder-041 ['wait_for_build'] {limits}"
+    assert "step cap of 59" in first_output(notebook)
     assert images(notebook) == 4
 
 
@@ -313,7 +313,7 @@ def test_notebook_07_resumes_a_sweep_and_checks_on_other_tasks() -> None:
     assert "step cap of 48" in first_output(notebook)
     assert (
         notebook.cells[-1].outputs[0]["text"].strip()
-        == "True 300 True (48, 6) True True {'max_steps': 48, 'doom_loop': None}"
+        == "True 300 True (48, 6) True True {'max_steps': None, 'doom_loop': None}"
     )
     assert images(notebook) == 2
 
@@ -341,7 +341,7 @@ def test_notebook_08_shows_cut_polls_and_effect_of_exemption(
     monkeypatch.delenv("BOOLAB_LOGS", raising=False)
     notebook = execute(BY_NUMBER["08"], EXPLORED)
     printed = notebook.cells[-1].outputs[0]["text"].strip()
-    assert printed == "True True True {'wait_for_build'} 5 set() 56 None 14 2"
+    assert printed == "True True True {'wait_for_build'} 5 set() 59 None 14 2"
     views = [out["data"] for cell in notebook.cells for out in cell.get("outputs", ()) if "data" in out]
     assert sum("application/vnd.jupyter.widget-view+json" in one for one in views) == 5
     assert sum("<iframe" in one.get("text/html", "") for one in views) == 5

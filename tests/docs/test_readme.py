@@ -4,6 +4,7 @@ import re
 import runpy
 from typing import Any, Final
 
+import pandas as pd
 import pytest
 
 import boolab as bl
@@ -18,9 +19,9 @@ README: Final = (ROOT / "README.md").read_text(encoding="utf-8")
 MAX_WORDS: Final = 900
 SETS: Final = {
     "InterCode SQL": "intercode-sql",
-    "tau2-bench airline": "tau2-airline",
+    "InterCode Bash": "intercode-bash",
     "SWE-bench Verified": "swebench-verified",
-    "tau2-bench retail": "tau2-retail",
+    "tau2-bench airline": "tau2-airline",
 }
 
 
@@ -46,18 +47,28 @@ def test_readme_starts_with_question_command_and_answer() -> None:
 )
 def test_a_row_of_the_answer_is_what_the_runs_give(name: str) -> None:
     frame = bl.runs_df(runs := bl.load_dataset(f"atlas/{SETS[name]}"))
-    caps = range(1, int(frame["n_steps"].max()) + 1)
-    table = bl.counterfactual(runs, grid={"max_steps": caps}, aggregate=True, progress=False)
-    kept = table[table["kept_lower"] >= 0.95 * table["successes"]].sort_values("max_steps").iloc[0]
     means = frame.groupby("success")["n_steps"].mean()
-    saved = kept["saved_steps"] / frame["n_steps"].sum()
+    decided = bl.recommend(runs, objective="steps").frame
+    on = decided[decided["action"] == "set"]
+    kept = int(on["kept_lower"].sum() + decided.loc[decided["action"] != "set", "successes"].sum())
     cells = (
-        f"{len(frame):,}", f"{means[False] / means[True]:.2f} times", str(kept["max_steps"]),
-        f"{kept['kept_lower']:,} of {kept['successes']:,}", f"{saved:.1%}",
+        f"{len(frame):,}", f"{means[False] / means[True]:.2f} times", _decision_in_words(decided),
+        f"{kept:,} of {decided['successes'].sum():,}", f"{on['saved'].sum() / frame['n_steps'].sum():.1%}",
     )  # fmt: skip
     row = next(line for line in README.splitlines() if line.startswith(f"| {name} |"))
     shown = [cell.strip(" *").removesuffix(" as long") for cell in row.split("|")[2:-1]]
     assert shown == list(cells)
+
+
+def _decision_in_words(decided: pd.DataFrame) -> str:
+    """The decision as the table has it."""
+    if len(decided) > 1:
+        return f"set limits for {(decided['action'] == 'set').sum()} of {len(decided)} models"
+    row = decided.iloc[0]
+    if row["action"] == "not_yet":
+        return f"not yet: {row['more_needed']} more tasks needed"
+    assert (row["action"], row["reason"]) == ("leave", "stops_as_many_successes")
+    return "set none: not shown to stop failures"
 
 
 @pytest.mark.slow
@@ -67,10 +78,9 @@ def test_its_code_runs_and_finds_the_setting_of_the_table(monkeypatch: pytest.Mo
     monkeypatch.chdir(ROOT)
     names: dict[str, Any] = {}
     printed = run_cell(block.code, names)
-    assert "a cap of 6" in README
-    assert names["found"].setting["max_steps"] == 6
-    assert not names["found"].better_off()
-    assert '"recursion_limit": 12' in printed
+    assert "a cap of 3" in README
+    assert names["decision"].setting["max_steps"] == 3
+    assert '"recursion_limit": 6' in printed
 
 
 def test_its_settings_are_those_that_are_exported() -> None:
@@ -79,7 +89,7 @@ def test_its_settings_are_those_that_are_exported() -> None:
     assert len(rows) == 6
     for title, setting in rows:
         (target,) = (name for name in TARGETS if target_of(name).title.endswith(title))
-        assert setting in str(export(target, Limits(max_steps=6))), title
+        assert setting in str(export(target, Limits(max_steps=3))), title
 
 
 def test_the_smallest_numbers_of_tasks_are_those_of_the_test() -> None:

@@ -14,6 +14,7 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
+import boolab as bl
 from boolab.display.colours import TOOL_COLOURS
 from boolab.display.numbers import whole_percent
 from boolab.errors import SettingError
@@ -224,7 +225,8 @@ def test_a_recommended_value_is_marked_with_its_numbers(ax: Axes) -> None:
 
 def test_a_recommendation_by_axis_fixes_the_others(ax: Axes) -> None:
     plot_caps(THREE, recommended={"max_steps": 20, "tool_budget": 8, "doom_loop": 2}, ax=ax)
-    assert title(ax) == "Step cap 20 keeps 21 of 21 successes and saves 38 of 642 steps"
+    limits = "Step cap 20 with tool budget 8 and doom-loop threshold 2"
+    assert title(ax) == f"{limits} keeps 21 of 21 successes and saves 38 of 642 steps"
     assert "Tool budget 8. Doom-loop threshold 2." in note(ax)
 
 
@@ -364,6 +366,16 @@ def test_the_title_of_pairs_says_the_finding(options: Any, expected: str, ax: Ax
     plot_heatmap(PAIRS, ax=ax, **options)
     draw(ax)
     assert title(ax) == expected
+
+
+def test_a_decision_to_set_nothing_is_the_title_and_no_mark(ax: Axes) -> None:
+    decision = bl.recommend([bl.run_sync(None, "Hi", model=bl.ScriptedModel(["Hi."]))])
+    assert decision.action == "not_yet"
+    for plot, table in ((plot_caps, CAPS), (plot_heatmap, PAIRS)):
+        ax.clear()
+        plot(table, recommended=decision, ax=ax)
+        assert title(ax).replace("\n", " ") == decision.verdict[0]
+        assert "recommended" not in [artist.get_label() for artist in (*ax.patches, *ax.lines)]
 
 
 def test_heatmap_line_separates_cells_that_keep_enough(ax: Axes) -> None:

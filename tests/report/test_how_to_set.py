@@ -63,8 +63,18 @@ def test_the_command_prints_the_export_of_its_limits(limits: Limits, target: str
 @pytest.fixture(scope="module")
 def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     told = [Told(("A B C -",), success=True, task=f"t{n}") for n in range(60)]
-    told += [Told(("A " * 20 + "-",), success=False, task=f"f{n}") for n in range(6)]
+    told += [Told(("A B " * 10 + "-",), success=False, task=f"f{n}") for n in range(6)]
     path = tmp_path_factory.mktemp("logs") / "small.jsonl"
+    bl.save_runs(runs_of(*told), path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def loops(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Runs of one length, of which those that fail repeat a call."""
+    told = [Told(("A B C " * 4 + "-",), success=True, task=f"t{n}") for n in range(60)]
+    told += [Told(("A B C " + "A " * 9 + "-",), success=False, task=f"f{n}") for n in range(12)]
+    path = tmp_path_factory.mktemp("loops") / "loops.jsonl"
     bl.save_runs(runs_of(*told), path)
     return path
 
@@ -110,11 +120,11 @@ def typed(command: str, folder: Path) -> tuple[int, str]:
 @pytest.mark.parametrize("source", [source for source in SOURCES if target_of_source(source)])
 @pytest.mark.parametrize("axis", ["max_steps", "doom_loop"])
 def test_printed_commands_set_the_limit_in_each_harness(
-    logs: Path, tmp_path: Path, source: str, axis: str, monkeypatch: pytest.MonkeyPatch
+    logs: Path, loops: Path, tmp_path: Path, source: str, axis: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     path = tmp_path / f"{source}.jsonl"
-    bl.save_runs([replace(run, source=source) for run in bl.load_runs(logs)], path)
+    bl.save_runs([replace(run, source=source) for run in bl.load_runs(logs if axis == "max_steps" else loops)], path)
     study = study_of([str(path)], Question(keep=0.9, grid={axis: [*range(2, 10)]}))
     [way] = how_to_set(study)
     assert way.target == target_of_source(source)

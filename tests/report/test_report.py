@@ -138,7 +138,6 @@ def test_the_answer_and_the_data_come_first(tmp_path: Path, monkeypatch: pytest.
     places = [
         text.index(said)
         for said in (
-            "Recommended: step cap 4",
             "step cap of 4",
             "steps saved",
             "How to set it",
@@ -157,9 +156,10 @@ def test_without_labels_the_proxy_is_named(tmp_path: Path, monkeypatch: pytest.M
     found = study(write_sessions(tmp_path))
     text = Page(page_of(found)).text
     assert "proxy" in text
-    assert "Recommended: no limit yet (" in text
+    assert "Set no limit yet:" in text
     assert "No success label is used: a turn that ended by itself counts as a success" in text
-    assert "not a recommendation" in front_matter(found)
+    assert "No limit is to be set" in front_matter(found)
+    assert "What these runs do show" in text
 
 
 @pytest.mark.slow
@@ -182,7 +182,7 @@ def test_the_template_escapes_what_is_not_markup() -> None:
 def test_unsupported_policy_gets_tables_and_the_reason(tmp_path: Path) -> None:
     found = study(write_sessions(tmp_path), policy="openhands")
     assert found.found.sentences[0].startswith("No recommendation. policy openhands: it sends the model messages")
-    assert not found.qualifies
+    assert not found.found.groups
     assert len(found.margins["max_steps"]) > 1
 
 
@@ -280,10 +280,10 @@ def test_mixed_logs_keep_their_agents_and_data_sets_apart() -> None:
         for data in ("a", "b")
     ]
     found = study_of_runs(runs, Question(), Reading(tuple(runs), ()))
-    assert found.question.by == ("source", "agent", "set")  # the sources count limits in different ways
+    assert found.keys == ("source", "agent", "set")  # the sources count limits in different ways
     assert len(found.found.frame) == 6
-    assert study_of_runs(runs[:2], Question(), Reading(tuple(runs[:2]), ())).question.by == ("set",)
-    assert study_of_runs(runs[:1], Question(), Reading(tuple(runs[:1]), ())).question.by == ()
+    assert study_of_runs(runs[:2], Question(), Reading(tuple(runs[:2]), ())).keys == ("set",)
+    assert study_of_runs(runs[:1], Question(), Reading(tuple(runs[:1]), ())).keys == ()
 
 
 def test_what_is_left_out_of_the_reasons_is_named() -> None:
@@ -293,8 +293,8 @@ def test_what_is_left_out_of_the_reasons_is_named() -> None:
     shown = " ".join(told_of(found).split())
     assert "further groups" in shown
     full = " ".join(told_of(found, full=True).split())
-    assert all(f"{agent}: No setting" in full for agent in "abcdefgh")
-    last = max(agent for agent in "abcdefgh" if f"{agent}: No setting" in shown)
+    assert all(f"{agent}: Set no limit yet:" in full for agent in "abcdefgh")
+    last = max(agent for agent in "abcdefgh" if f"{agent}: Set no limit yet:" in shown)
     left = [agent for agent in "abcdefgh" if agent > last]
     assert f"{len(left)} further groups" in shown
 

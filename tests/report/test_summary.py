@@ -15,14 +15,14 @@ from boolab.limits.table import LIMITS
 from boolab.logs.shipped import atlas_files
 from boolab.report.caplab_frames import labs_of
 from boolab.report.figures import PageFigures
-from boolab.report.frontier_chart import LimitCurve, _draw, best_at, curves_of, frontier_chart, title_of
+from boolab.report.frontier_chart import LimitCurve, _draw, curves_of, frontier_chart
 from boolab.report.how_to_set import how_to_set, how_to_set_text
 from boolab.report.question import Question
 from boolab.report.study import Study, study_of
-from boolab.report.summary import summary_frame, summary_rows, trade_words
+from boolab.report.summary import summary_frame, summary_rows
 from boolab.report.text import text
 from boolab.report.units import key_of
-from boolab.stats.trade import Trade
+from boolab.stats.units import short_names
 
 SETS = ("atlas/intercode-python", "atlas/tau2-telecom", "atlas/swebench-verified")
 
@@ -38,34 +38,43 @@ def one() -> Study:
 
 
 @pytest.mark.slow
-def test_a_row_has_the_numbers_of_the_recommendation(several: Study) -> None:
+def test_a_row_has_the_numbers_of_the_decision(several: Study) -> None:
     rows = {row.key: row for row in summary_rows(several)}
     frame = several.found.frame
     assert len(rows) == len(frame) > 2
     for found in frame.to_dict("records"):
-        row = rows[key_of([found["agent"], found["set"]])]
-        on = {name: value for name, value in row.limits.items() if value is not None}
+        row = rows[key_of([found[name] for name in several.keys])]
         wanted = {name: found[name] for name in LIMITS if name in found and not is_missing(found[name])}
-        assert on == (wanted if found["qualifies"] else {})
+        assert row.limits == wanted
+        assert row.is_set == (found["action"] == "set") == bool(wanted)
         assert (*row.kept, row.successes) == (found["kept_lower"], found["kept_upper"], found["successes"])
-        assert row.saved == (found["saved"], found["saved"] + found["spent"])
+        assert row.saved == (found["saved"], found["spent"] + found["saved"])
 
 
-def test_summary_lists_good_trades_first_and_no_limit_last(several: Study) -> None:
-    rows = summary_rows(several)
-    ranks = [2 if not row.is_on else 1 if row.trade is not None and row.trade.is_poor else 0 for row in rows]
-    assert ranks == sorted(ranks)
-    assert {0, 1} <= set(ranks)
+def test_summary_lists_groups_to_set_first_and_too_few_last(several: Study) -> None:
+    actions = [row.group.action for row in summary_rows(several)]
+    assert actions == sorted(actions, key=["set", "leave", "not_yet"].index)
+    assert {*actions} == {"set", "leave", "not_yet"}
+
+
+def test_what_is_left_off_has_a_reason_and_no_limit(several: Study) -> None:
+    rows = {row.group.action: row for row in summary_rows(several)}
+    assert (rows["set"].reason, rows["leave"].limits, rows["not_yet"].limits) == ("", {}, {})
+    assert rows["leave"].reason.startswith("a doom-loop threshold of 4 is safe, but")
+    assert rows["leave"].evidence == {"doom_loop": 4}
+    assert rows["not_yet"].reason.endswith(" needed")
 
 
 @pytest.mark.slow
-def test_a_single_agent_has_a_row_for_each_other_limit_by_itself(one: Study) -> None:
-    whole, *others = summary_rows(one)
-    assert whole.recommended
-    assert [row.name for row in others] == ["doom-loop threshold by itself", "tool budget by itself"]
-    paths = one.found.paths.set_index("path").to_dict("index")
-    for row, name in zip(others, ("doom_loop", "tool_budget"), strict=True):
-        assert row.limits == {name: paths[name][name]}
+def test_a_single_agent_has_a_row_for_each_other_limit_by_itself() -> None:
+    alone = study_of([str(path) for path in atlas_files("atlas/intercode-python")], Question(keep=0.9))
+    whole, *others = summary_rows(alone)
+    assert [row.by_itself for row in (whole, *others)] == [False, True, True]
+    paths = alone.found.paths.set_index("path").to_dict("index")
+    for row in others:
+        ((name, value),) = row.limits.items()
+        assert row.name == f"{LIMITS[name].label} by itself"
+        assert value == paths[name][name]
         assert row.kept == (whole.successes - paths[name]["lost"],) * 2
         assert row.saved is not None
         assert row.saved[0] == paths[name]["saved"]
@@ -73,21 +82,18 @@ def test_a_single_agent_has_a_row_for_each_other_limit_by_itself(one: Study) -> 
 
 def test_listed_runs_are_those_that_the_setting_stops(several: Study) -> None:
     for row in summary_rows(several):
-        on = {name: value for name, value in row.limits.items() if value is not None}
-        cuts = several.find_stopped(on, row.key)
+        cuts = several.find_stopped(row.evidence, row.key)
         assert {several.unit_keys[cut.unit] for cut in cuts} <= {row.key}
         assert sum(cut.success is True for cut in cuts) == row.successes - row.kept[0]
 
 
 @pytest.mark.slow
-def test_caplab_in_the_report_recommends_what_the_report_does(several: Study) -> None:
-    frame = several.found.frame
-    qualifies = {key_of([row["agent"], row["set"]]): row["qualifies"] for row in frame.to_dict("records")}
+def test_caplab_in_the_report_shows_what_is_to_be_set(several: Study) -> None:
     for row, lab in labs_of(several, summary_rows(several), transcripts=False):
-        assert (lab.recommended["setting"] is not None) == qualifies[row.key]
         set_ = {name: lab.setting[name] for name in ("max_steps", "tool_budget", "doom_loop")}
         assert set_ == {name: row.limits.get(name) for name in set_}
-        assert lab.answer["kept"] == {"lower": row.kept[0], "upper": row.kept[1], "of": row.successes}
+        if row.is_set:
+            assert lab.answer["kept"] == {"lower": row.kept[0], "upper": row.kept[1], "of": row.successes}
 
 
 def test_without_transcripts_no_text_of_a_run_is_in_caplab(tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -103,50 +109,30 @@ def test_without_transcripts_no_text_of_a_run_is_in_caplab(tmp_path_factory: pyt
 
 def test_a_curve_has_a_point_for_each_value_of_the_cap(several: Study) -> None:
     rows = summary_rows(several)
+    short = short_names(several.keys, [row.names for row in rows])
+    keys = dict(zip(short, [row.key for row in rows], strict=True))
     for curve in curves_of(several, "max_steps", rows):
-        frame = several.margins["max_steps"]
-        agent, _, data = curve.name.rpartition(", ")
-        part = frame[(frame["set"] == data) & (frame["agent"] == agent if agent else True)]
+        part = next(part for key, part in several.groups("max_steps") if key == keys[curve.name])
         kept = (part["kept_lower"] / part["successes"]).astype(float)
         saved = (part["saved_steps"] / (part["saved_steps"] + part["steps"])).astype(float)
         assert sorted(curve.points) == sorted(zip(saved, kept, strict=True))
         assert curve.points[0] == (0, 1)
 
 
-def test_the_title_of_the_chart_has_the_numbers_of_the_table(one: Study, several: Study) -> None:
-    whole = summary_rows(one)[0]
-    chart = frontier_chart(one, summary_rows(one), PageFigures())
+def test_chart_title_has_the_numbers_of_what_is_to_be_set(one: Study, several: Study) -> None:
+    chart = frontier_chart(several, summary_rows(several), PageFigures())
     assert chart is not None
-    assert whole.is_poor
-    assert chart.title == (
-        f"The tightest limits that are safe save {percent(whole.saved_share or 0)} of the steps and keep "
-        f"{percent(whole.kept[0] / whole.successes)} of the successes"
-    )
-    good = [row for row in summary_rows(several) if row.is_on and not row.is_poor]
-    both = frontier_chart(several, summary_rows(several), PageFigures())
-    assert both is not None
-    assert all(percent(row.saved_share or 0) in both.title for row in good)
-    assert both.title.startswith("The recommended limits save")
-
-
-def test_chart_title_names_the_best_cap_without_a_recommendation(one: Study) -> None:
-    chart = frontier_chart(one, [row._replace(limits={}) for row in summary_rows(one)], PageFigures())
-    assert chart is not None
-    cap = re.fullmatch(
-        r"With 90% of successes kept on record, a step cap of (\d+) saves [\d.]+% of the steps", chart.title
-    )
-    assert cap is not None
-    part = one.margins["max_steps"]
-    enough = part[part["kept_lower"] >= 0.9 * part["successes"]]
-    assert int(cap[1]) == enough["max_steps"].min()
+    shares = [percent(row.saved_share or 0) for row in summary_rows(several) if row.is_set]
+    assert len(shares) > 1
+    assert chart.title.startswith(f"The limits to set save {shares[-1]} to {shares[0]} of the steps and keep 98.")
+    left_off = frontier_chart(one, summary_rows(one), PageFigures())
+    assert left_off is not None
+    assert left_off.title == "What each step cap keeps and saves, on record"
 
 
 def test_data_sets_have_a_row_each_with_the_agent_above(several: Study) -> None:
     rows = summary_rows(several)
-    assert {(row.title, row.data) for row in rows} == {
-        ("intercode", "intercode-python"), ("llm_agent", "tau2-telecom"), ("llm_agent_solo", "tau2-telecom"),
-        ("swe_agent", "swebench-verified"),
-    }  # fmt: skip
+    assert {row.data for row in rows} == {"intercode-python", "tau2-telecom", "swebench-verified"}
     whole = summary_rows(study_of([str(path) for path in atlas_files("atlas/intercode-ctf")], Question()))[0]
     assert (whole.title, whole.data) == ("intercode", "intercode-ctf")
 
@@ -190,54 +176,43 @@ def test_chart_note_explains_dots_only_if_there_are_any(one: Study) -> None:
     rows = summary_rows(one)
     note = "Line: the step cap by itself."
     with_dots, without = (
-        frontier_chart(one, some, PageFigures()) for some in (rows, [row._replace(limits={}) for row in rows])
+        frontier_chart(one, some, PageFigures()) for some in (rows, [row._replace(evidence={}) for row in rows])
     )
     assert with_dots is not None
     assert without is not None
-    assert with_dots.note == f"{note} Dot: the limits of the table together. Hollow: better left off."
+    assert with_dots.note == f"{note} Dot: the limits of the table together. Hollow: safe, and left off."
     assert without.note == note
-
-
-def test_a_limit_that_saves_nothing_is_said_to_save_nothing() -> None:
-    curve = LimitCurve("a", [(0.0, 1.0), (0.4, 0.2)], [None, 3], None)
-    assert best_at(curve, 0.95) is None
-    assert title_of([curve], 0.95, "step cap", "steps").endswith("a step cap saves none of the steps")
-
-
-def test_the_word_for_a_trade_is_that_of_the_trade(several: Study) -> None:
-    for row in summary_rows(several):
-        word, numbers = trade_words(row)
-        if row.trade is None:
-            assert word == ""
-        else:
-            assert word == ("loses none" if not row.trade.lost else "poor" if row.trade.is_poor else "good")
-            assert (numbers == "") == (row.trade.lost == 0)
-    even = summary_rows(several)[0]._replace(trade=Trade(10, 1, 20, 2))
-    assert trade_words(even)[0] == "even"
 
 
 def test_the_table_for_a_spreadsheet_has_the_rows_of_the_page(several: Study) -> None:
     rows = summary_rows(several)
     table = summary_frame(several, rows)
     assert table["agent"].tolist() == [row.title for row in rows]
-    assert table["runs"].tolist() == [row.runs for row in rows]
+    assert table["runs"].tolist() == [row.group.units.n_runs for row in rows]
     assert table["successes kept, at least"].tolist() == [row.kept[0] for row in rows]
     assert not [name for name in table if "_" in str(name)]
-    (poor,) = (row for row in rows if row.is_poor)
-    cell = table["step cap"][rows.index(poor)]
-    assert cell == f"none ({poor.limits['max_steps']} is safe)"
+    for row, cell, trade in zip(rows, table["step cap"], table["trade"], strict=True):
+        assert cell == (row.limits["max_steps"] if row.is_set else "none")
+        assert trade == (row.group.trade.sentence if row.is_set else "")
 
 
-def test_poor_limits_are_not_listed_unless_full_is_requested(several: Study) -> None:
-    shown, whole = how_to_set_text(several), how_to_set_text(several, full=True)
-    (poor,) = (way for way in how_to_set(several) if way.poor)
-    assert poor.command not in shown
-    assert f"Better left off, so not listed here: {poor.group}." in " ".join(shown.split())
-    assert poor.command in whole
+def test_only_what_is_to_be_set_gets_a_command(several: Study) -> None:
+    ways = how_to_set(several)
+    assert [way.group for way in ways] == [row.name for row in summary_rows(several) if row.is_set]
+    shown = how_to_set_text(several, full=True)
+    assert all(way.command in shown for way in ways)
+    assert "swe_agent" not in shown
+
+
+def test_tables_mark_what_is_to_set_and_what_is_left_off(several: Study) -> None:
+    shown = text(several)
+    assert len(re.findall("^ +[35] .* <- to set$", shown, re.MULTILINE)) == 1
+    assert len(re.findall("^ +4 .* <- safe, left off$", shown, re.MULTILINE)) == 1
+    assert "recommended" not in shown
 
 
 def test_shares_of_one_column_have_one_form(several: Study) -> None:
     shown = text(several)
-    block = shown[shown.index("By agent") : shown.index("What this rests on")]
+    block = shown[shown.index("By agent") : shown.index("What the runs of the other")]
     forms = {"." in share for share in re.findall(r"([\d.]+)%$", block, re.MULTILINE)}
     assert len(forms) == 1

@@ -122,7 +122,7 @@ def test_proxy_counts_are_one_in_note_table_and_report(turns: int, families: boo
     assert said == [(str(found.frame["successes"].sum()), said[0][1])]
     rows = whatif(runs[::-1], tmp_path, "--scope", "turn", "--by", "all")["axes"]["max_steps"]
     assert {row["successes"] for row in rows} == {int(said[0][0])}
-    study = study_of([str(tmp_path / "runs.jsonl")], Question(pooled=True, scope="turn"))
+    study = study_of([str(tmp_path / "runs.jsonl")], Question(by=(), scope="turn"))
     assert study.root_successes == tuple(map(int, said[0]))
 
 

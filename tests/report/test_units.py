@@ -53,7 +53,7 @@ def test_where_a_run_has_several_turns_all_count_turns(tmp_path: Path, capsys: p
     assert "turns stopped" in told[0]
     assert not re.search(r"\d runs that ended", told[0])
     runs = bl.load_runs(tmp_path / "chats.jsonl")
-    assert re.fullmatch(r"needs \d+ more runs like these", bl.CapLab(runs).recommended["reason"])
+    assert bl.CapLab(runs).recommended["reason"] == "too_few"
 
 
 def test_where_each_run_is_one_turn_all_count_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

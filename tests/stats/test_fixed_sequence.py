@@ -176,19 +176,31 @@ def test_adding_the_missing_tasks_gives_an_answer(runs: int, tasks: int, n_lost:
 # --- The promise, and the benchmark that measures it ------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["own tasks, 130", "80 tasks x 5, tail by task", "three limits matter, 400"])
-def test_the_benchmark_asks_for_what_recommend_gives(name: str) -> None:
+@pytest.mark.parametrize(
+    "name",
+    ["own tasks, 130", "80 tasks x 5, tail by task", "three limits matter, 400", "null, 100 tasks x 5, cost grows",
+     "3 models, up to 4 times as long"],
+)  # fmt: skip
+def test_the_benchmark_decides_as_recommend_does(name: str) -> None:
     world = next(world for world in bench.WORLDS if world.name == name)
     for seed in range(3):
         runs = world.draw(np.random.default_rng(seed), world.tasks)
-        found = recommend(bench.frame_of(runs), 0.9, 0.95, "steps")
-        cap, doom, budget = (OFF if found.setting[axis] is None else found.setting[axis] for axis in JOINT_AXES)
-        setting = (cap, doom, budget)
-        theirs = bench.PROCEDURES["recommend"](runs, 0.9, None)
-        assert theirs is not None
-        assert runs.saved(setting) == pytest.approx(runs.saved(theirs))
-        assert float(found["saved_share"][0]) == pytest.approx(runs.saved(setting))
-        assert runs.kept(setting) >= runs.kept(theirs)  # limits that add nothing are left off
+        frame = bench.frame_of(runs, grows=world.measure == "cost")
+        found = recommend(frame, 0.9, 0.95, world.measure)  # type: ignore[arg-type] # one of the literals
+        expected = [
+            (
+                tuple(zip(found.keys, map(str, group.names), strict=True)),
+                tuple((group.candidate.setting if group.candidate else {}).get(axis, OFF) for axis in JOINT_AXES),
+                group.action == "set",
+            )
+            for group in found.groups
+            if group.choice.qualifies
+        ]
+        answers = bench.decide(runs.units, 0.9, "tasks", None, world.measure)
+        assert [*map(tuple, answers)] == expected
+        if world.measure == "steps":
+            shares = [runs.of(group).saved(setting) / len(frame) for group, setting, _ in expected]
+            assert sum(shares) == pytest.approx(float(found.frame["saved"].sum()) / len(frame))
 
 
 def test_acceptance_keeps_its_error_rate_for_dependent_runs() -> None:
@@ -209,12 +221,22 @@ def test_acceptance_keeps_its_error_rate_for_dependent_runs() -> None:
     assert accepted["same_tasks"] > 66
 
 
-def test_benchmark_judges_every_procedure_on_the_same_records() -> None:
+def test_benchmark_judges_both_dependences_on_the_same_records() -> None:
     world = next(world for world in bench.WORLDS if world.name == "40 tasks x 5")
     whole = world.draw(np.random.default_rng(0), 2000)
-    verdicts = bench.judge(world.name, world.draw, world.tasks, whole, 0.9, 5)
-    assert [one.procedure for one in verdicts] == ["recommend", "ignored"]
+    verdicts = bench.judge(world.name, world.draw, world.tasks, whole, 5)
+    assert [(one.keep, one.dependence) for one in verdicts] == [
+        (keep, how) for keep in bench.KEEPS for how in ("tasks", "same_tasks")
+    ]
     assert {one.records for one in verdicts} == {5}
-    saved = {one.procedure: one.saved for one in verdicts}
-    assert saved["recommend"] <= saved["ignored"]
-    assert bench.row_of(*verdicts).what == "40 tasks x 5, keep=0.9"
+    assert verdicts[0].answers <= verdicts[1].answers
+    assert [row.what for row in bench.rows_of(verdicts)] == ["40 tasks x 5, keep=0.9", "40 tasks x 5, keep=0.95"]
+
+
+def test_benchmark_has_a_row_for_how_often_limits_are_set() -> None:
+    verdict = bench.Verdict("null, 100 tasks x 5", 0.9, "tasks", 200, 150, 9, 2, 0.01)
+    broken, is_set = bench.rows_of([verdict, verdict._replace(dependence="same_tasks", broken=30)])
+    assert broken.detail == "answers 75%, sets 4%, saves 1.0%; ignored: 15.0 %, answers 75%"
+    assert (is_set.what, is_set.figure, is_set.at_most) == (
+        "null, 100 tasks x 5, keep=0.9: limits are set", 4.5, 5.0,
+    )  # fmt: skip

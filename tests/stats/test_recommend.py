@@ -14,13 +14,15 @@ from boolab.core.run import Run
 from boolab.core.types import Response, Step, Stop, ToolCall, ToolResult, Usage
 from boolab.errors import SettingError
 from boolab.limits.detectors.streaks import RepeatStreak
-from boolab.stats.recommend.candidates import FOLDS, Candidates, Question, sums_of
+from boolab.stats.recommend.candidates import FOLDS, Candidates, sums_of
 from boolab.stats.recommend.fixed_sequence import JOINT_AXES
+from boolab.stats.recommend.question import Question
 from boolab.stats.recommend.recommend import recommend
 from boolab.stats.recommend.units import units_of_ledger
 from boolab.whatif.evaluate import counterfactual
 from boolab.whatif.from_runs import ledger_of
 from boolab.whatif.step_table import LABEL, PROXY
+from tests.support.samples import atlas
 
 
 def run_of(number: int, calls: str, *, success: bool | None = True, task: str | None = None, cut: bool = False) -> Run:
@@ -45,14 +47,14 @@ LOOPS = [run_of(1000 + i, "abc" + "d" * 20, success=False) for i in range(5)]
 
 
 def test_a_cap_that_loses_nothing_needs_59_successes() -> None:
-    assert not recommend(plain(58) + LOOPS)["qualifies"][0]
+    assert recommend(plain(58) + LOOPS).action == "not_yet"
     found = recommend(plain(59) + LOOPS)
-    assert found["qualifies"][0]
+    assert (found.action, found["reason"][0]) == ("set", "good")
     assert found.setting == {"max_steps": 5, "tool_budget": None, "doom_loop": None}
     assert (found["kept_share"][0], round(found["kept_bound"][0], 4)) == (1, 0.9505)
-    assert recommend(plain(29), keep=0.9)["qualifies"][0]
-    assert not recommend(plain(28), keep=0.9)["qualifies"][0]
-    assert recommend(plain(299), keep=0.99)["qualifies"][0]
+    assert recommend(plain(29) + LOOPS, keep=0.9).action == "set"
+    assert recommend(plain(28) + LOOPS, keep=0.9).action == "not_yet"
+    assert recommend(plain(299) + LOOPS, keep=0.99).action == "set"
 
 
 def test_further_limits_are_tested_from_94_successes_on() -> None:
@@ -66,7 +68,7 @@ def test_further_limits_are_tested_from_94_successes_on() -> None:
     assert not any("more than step caps" in sentence for sentence in enough.sentences)
 
 
-def test_the_answer_is_the_accepted_setting_that_saves_most() -> None:
+def test_the_answer_is_the_accepted_setting_that_gains_most() -> None:
     """Failures that repeat from their fourth step on, and successes as long as they are: only the loop tells them."""
     runs = [*plain(120, "abcdefghijklmnopqrst"), *[run_of(900 + i, "abc" + "d" * 17, success=False) for i in range(60)]]
     found = recommend(runs, objective="steps")
@@ -84,28 +86,28 @@ def test_limits_that_add_nothing_to_others_are_left_off() -> None:
     assert found.paths.set_index("path").loc["joint", "tool_budget"] is pd.NA
 
 
-def test_recommend_qualifies_nothing_if_every_tried_value_fails() -> None:
+def test_nothing_is_set_if_every_tried_value_loses_too_many() -> None:
     runs = [*plain(79), run_of(79, "a" * 12), *LOOPS]
     found = recommend(runs, grid={"max_steps": [5, 10]})
     row = found.frame.iloc[0]
-    assert not row["qualifies"]
+    assert (row["action"], row["reason"]) == ("not_yet", "loses_too_many")
     assert found.setting == {"max_steps": None}
-    assert (
-        "None of the values that were tried qualifies: the best of them, a step cap of 10, loses 1 of 80 successes, "
-        "which is too many to show that 95% are kept, at 95% confidence. Try looser values, or record "
-        f"{row['more_needed']} more successes: enough if the limit stops none of their successes."
-    ) in found.sentences[0]
+    assert found.sentences[0] == (
+        "Set no limit yet: the loosest value that was tried, a step cap of 10, loses 1 of 80 successes, too many to "
+        "show that 95% are kept, with 95% confidence. Try looser values, or record "
+        f"{row['more_needed']} more successes, of which the limit stops none."
+    )
     more = [*plain(79 + int(row["more_needed"])), run_of(999, "a" * 12), *LOOPS]
-    assert recommend(more, grid={"max_steps": [5, 10]})["qualifies"][0]
-    assert not recommend(more[1:], grid={"max_steps": [5, 10]})["qualifies"][0]
+    assert recommend(more, grid={"max_steps": [5, 10]}).action == "set"
+    assert recommend(more[1:], grid={"max_steps": [5, 10]}).action == "not_yet"
 
 
 def test_off_is_a_value_like_any_other_if_it_is_asked_for() -> None:
     runs = [*plain(79), run_of(79, "a" * 12), *LOOPS]
     found = recommend(runs, grid={"max_steps": [5, 10, None]})
-    assert found["qualifies"][0]
+    assert found["reason"][0] == "saves_nothing"
     assert found.setting == {"max_steps": None}
-    assert recommend(runs, grid={"max_steps": [None]})["qualifies"][0]
+    assert recommend(runs, grid={"max_steps": [None]})["reason"][0] == "saves_nothing"
 
 
 def test_dependence_says_for_which_tasks_the_result_holds() -> None:
@@ -122,21 +124,22 @@ def test_dependence_says_for_which_tasks_the_result_holds() -> None:
 def test_shares_in_sentences_have_one_decimal_at_most() -> None:
     for runs in (plain(400) + LOOPS, plain(20), plain(400), [*plain(79), run_of(79, "a" * 12), *LOOPS]):
         for grid in (None, {"max_steps": [5, 10]}):
-            told = str(recommend(runs, 187 / 190, 0.9876543, grid=grid))
-            assert "98.4" in told
-            assert not re.search(r"\d\.\d\d+%", told)
+            text = str(recommend(runs, 187 / 190, 0.9876543, grid=grid))
+            assert "98.4" in text
+            assert not re.search(r"\d\.\d\d+%", text)
 
 
 def test_what_it_keeps_and_saves_is_what_the_counterfactual_says() -> None:
     runs = [*plain(150, "abcd"), *[run_of(900 + i, "abcdefghij") for i in range(10)], *LOOPS]
     found = recommend(runs, objective="steps")
     row = found.frame.iloc[0]
+    assert found.action == "set"
     grid = {name: [value] for name, value in found.setting.items()}
-    tally = counterfactual(runs, grid=grid, aggregate=True).iloc[0]
+    sums = counterfactual(runs, grid=grid, aggregate=True).iloc[0]
     for name in ("kept_lower", "kept_upper", "successes"):
-        assert row[name] == tally[name]
-    assert (row["spent"], row["saved"]) == (tally["steps"], tally["saved_steps"])
-    assert row["saved_share"] == pytest.approx(tally["saved_steps"] / (tally["steps"] + tally["saved_steps"]))
+        assert row[name] == sums[name]
+    assert (row["spent"], row["saved"]) == (sums["steps"], sums["saved_steps"])
+    assert row["saved_share"] == pytest.approx(sums["saved_steps"] / (sums["steps"] + sums["saved_steps"]))
     assert row["heldout_successes"] == 160
     assert 0 <= row["heldout_kept"] <= 160
 
@@ -157,7 +160,8 @@ def test_held_out_choice_equals_the_choice_on_the_other_folds() -> None:
     whole = Candidates(units, tasks, question)
     for number in range(FOLDS):
         rest = Candidates(units.take(fold != number), tasks[fold != number], question).choose()
-        assert whole.choose(left_out_fold=number).setting == rest.setting
+        cells = whole.without_fold(number)
+        assert whole.choose(cells).setting == whole.setting_on(cells) == rest.setting
         sums = sums_of(units.take(fold == number), rest.setting, question)
         total = {name: total[name] + sums[name] for name in total}
     found = whole.held_out()
@@ -194,15 +198,20 @@ def test_runs_cut_at_one_cap_are_noted_as_no_evidence_for_it() -> None:
 def test_advice_names_only_requested_values_that_stop_something(
     runs: list[Run], grid: dict[str, Any] | None, said: str | None
 ) -> None:
-    told = " ".join(recommend(runs, grid=grid).sentences)
-    assert ("would have lost no success" in told) == (said is not None)
-    assert said is None or said in told
+    text = " ".join(recommend(runs, grid=grid).verdict)
+    assert ("would have lost no success" in text) == (said is not None)
+    assert said is None or said in text
 
 
 def test_a_limit_that_saves_nothing_is_left_off() -> None:
     found = recommend(plain(200))
     assert found.setting == {"max_steps": None, "tool_budget": None, "doom_loop": None}
-    assert "Set no limit" in found.sentences[0]
+    assert (found.action, found["reason"][0], found["candidate"][0]) == ("leave", "saves_nothing", pd.NA)
+    (text,) = found.verdict
+    assert text == (
+        "Set no limit: of those that are shown to keep 95% of the successes, with 95% confidence, none would have "
+        "saved any cost in 200 runs."
+    )
 
 
 def test_of_values_that_save_as_much_the_loosest_is_taken() -> None:
@@ -210,19 +219,20 @@ def test_of_values_that_save_as_much_the_loosest_is_taken() -> None:
         [*plain(200), run_of(900, "abcdefghij", success=False)], grid={"max_steps": [5, 6, 7]}, objective="steps"
     )
     assert found.setting["max_steps"] == 5
-    alike = recommend([*plain(200), run_of(900, "a" * 10, success=False, cut=True)], grid={"doom_loop": [2, 3, 11, 12]})
-    assert alike.setting["doom_loop"] == 2
+    alike = [*plain(200), run_of(900, "a" * 10, success=False, cut=True)]
+    assert recommend(alike, grid={"doom_loop": [2, 3, 11, 12]}).frame["candidate"][0] == "a doom-loop threshold of 2"
 
 
 def test_ten_runs_of_one_task_are_not_ten_successes() -> None:
     copies = [run_of(10 * t + i, "abcd", task=f"task {t}") for t in range(30) for i in range(10)]
     found = recommend(copies)
     row = found.frame.iloc[0]
-    assert (row["qualifies"], row["successes"], row["tasks"], row["more_needed"]) == (False, 300, 30, 37)
-    assert "On record are 300 successes in 30 tasks: it takes 37 more tasks like these." in found.sentences[0]
+    assert (row["action"], row["successes"], row["tasks"], row["more_needed"]) == ("not_yet", 300, 30, 37)
+    assert "300 successes in 30 tasks are too few" in found.verdict[0]
+    assert "It takes 37 more tasks like these, if the limit stops none" in found.verdict[0]
     assert "no task to come has more successes than the largest on record, 10." in " ".join(found.notes)
     apart = recommend([replace(run, task="") for run in copies])
-    assert apart["qualifies"][0]
+    assert apart["reason"][0] == "saves_nothing"
 
 
 def test_labels_win_and_the_proxy_is_named_everywhere() -> None:
@@ -295,7 +305,7 @@ def test_groups_get_settings_of_their_own() -> None:
     runs = plain(100) + LOOPS + [replace(run, agent="b", run_id=f"b{run.run_id}") for run in plain(20)]
     found = recommend(runs, by="agent")
     assert found["agent"].tolist() == ["a", "b"]
-    assert found["qualifies"].tolist() == [True, False]
+    assert found["action"].tolist() == ["set", "not_yet"]
     assert found.paths.groupby("agent", sort=False)["accepted"].any().to_dict() == {"a": True, "b": False}
     with pytest.raises(SettingError, match="2 groups"):
         found.setting  # noqa: B018 - on purpose
@@ -323,16 +333,24 @@ def test_what_is_not_accepted_is_said(asked: dict[str, Any], message: str) -> No
 def test_without_runs_or_successes_it_says_what_is_missing() -> None:
     for runs in ([], plain(5, success=False)):
         found = recommend(runs)
-        assert not found["qualifies"][0]
-        assert "59 successes without a loss" in found.sentences[0]
+        assert found.action == "not_yet"
+        assert len(found.verdict) == 1
+    assert "it takes 59 successes without a loss" in found.verdict[0]
 
 
-def test_frames_and_parquet_give_the_same_advice(tmp_path: Path) -> None:
-    runs = plain(100) + LOOPS
+@pytest.mark.parametrize("name", ["plain", "atlas/tau2-retail", "atlas/intercode-python"])
+def test_frames_and_parquet_give_the_same_decision(name: str, tmp_path: Path) -> None:
+    """All but how the newest runs compare: the start of runs is in no frame."""
+    runs = plain(100) + LOOPS if name == "plain" else atlas(name.removeprefix("atlas/"))
     frame = bl.recording_df(runs)
     frame.to_parquet(tmp_path / "runs.parquet")
+    dated = ["newest_kept", "newest_successes", "older_setting_kept"]
+    by_runs = recommend(runs, keep=0.9)
     for source in (frame, tmp_path / "runs.parquet"):
-        pd.testing.assert_frame_equal(recommend(source).frame, recommend(runs).frame)
+        found = recommend(source, keep=0.9)
+        assert (found.keys, found.verdict) == (by_runs.keys, by_runs.verdict)
+        pd.testing.assert_frame_equal(found.frame.drop(columns=dated), by_runs.frame.drop(columns=dated))
+        pd.testing.assert_frame_equal(found.paths, by_runs.paths)
 
 
 def test_markup_in_names_stays_text() -> None:
@@ -342,7 +360,7 @@ def test_markup_in_names_stays_text() -> None:
 
 def test_one_success_is_in_the_singular() -> None:
     runs = [run for run in bl.load_dataset("atlas/tau-airline") if run.success][:1]
-    assert "On record is 1 success:" in bl.recommend(runs, keep=0.9).sentences[0]
+    assert "Set no limit yet: 1 success is too few" in bl.recommend(runs, keep=0.9).verdict[0]
 
 
 def test_labels_or_the_proxy_are_decided_group_by_group() -> None:

@@ -114,13 +114,13 @@ def test_runs_of_different_scopes_are_never_mixed(tmp_path: Path) -> None:
     assert table[["scope", "max_steps", "n_runs"]].values.tolist() == [
         ["turn", 1, 1], ["turn", 2, 1], ["run", 1, 1], ["run", 2, 1]
     ]  # fmt: skip
-    for ask in (bl.recommend, bl.CapLab):
-        with pytest.raises(SettingError, match='expected by="source"'):
-            ask(runs)
+    assert bl.recommend(runs).keys == ("source",)
+    with pytest.raises(SettingError, match='expected by="source"'):
+        bl.recommend(runs, by=[])
     with pytest.raises(SettingError, match="expected a table of one scope"):
         bl.Heatmap(bl.counterfactual(runs, grid={"max_steps": [1, 2], "tool_budget": [1, 2]}, aggregate=True))
     assert len(bl.recommend(runs, by="source").frame) == 2
-    assert len(bl.recommend(runs, scope="run").frame) == 1
+    assert len(bl.recommend(runs, by=[], scope="run").frame) == 1
 
 
 def test_auto_is_the_scope_of_each_source() -> None:

@@ -41,13 +41,13 @@ def test_cap_on_swebench_verified_keeps_cut_labelled_successes(verified: list[Ru
 
 def test_recommend_and_counterfactual_count_the_same_successes(verified: list[Run]) -> None:
     """Runs that the harness submitted at its cost limit are labelled, and count as they are labelled."""
-    found = bl.recommend(verified, keep=0.9)
-    row = found.frame.iloc[0]
-    grid: dict[str, list[Any]] = {name: [value] for name, value in found.setting.items()}
+    decision = bl.recommend(verified, keep=0.9, grid={"max_steps": [65]})
+    row = decision.frame.iloc[0]
+    grid: dict[str, list[Any]] = {"max_steps": [65]}
     table = bl.counterfactual(verified, grid=grid, aggregate=True).iloc[0]
     assert row["successes"] == table["successes"] == 168
     assert (row["kept_lower"], row["saved"]) == (table["kept_lower"], table["saved_steps"])
-    assert found.setting["max_steps"] == 65
+    assert (decision.action, row["candidate"]) == ("leave", "a step cap of 65")
     assert (row["kept_lower"], round(100 * row["saved_share"], 1)) == (159, 3.2)
 
 
@@ -59,4 +59,4 @@ def test_benchmarks_count_through_the_run_and_auto_knows_it(airline: list[Run]) 
         assert rows["kept_lower"].tolist()[1] == 84, scope
         assert rows["saved_steps"].tolist()[1] == saved
     found = bl.recommend(airline, keep=0.9, grid={"max_steps": range(1, 31)}, dependence="same_tasks")
-    assert found.frame["qualifies"].tolist() == [True]
+    assert found.frame["action"].tolist() == ["leave"]

@@ -107,7 +107,7 @@ def test_doom_loop_gives_bounds_where_arguments_are_unknown(axis: str) -> None:
     assert outcome == "unknown"
     assert bl.counterfactual(runs, grid={axis: [6]})["outcome"].tolist() != ["truncated"]
     assert bl.steps_df(runs)["repeat_streak"].tolist() == [0, 1, pd.NA, pd.NA, pd.NA, pd.NA]
-    assert bl.recommend(runs).frame["qualifies"].tolist() == [False]
+    assert bl.recommend(runs).frame["action"].tolist() == ["not_yet"]
 
 
 def test_scores_of_learned_rules_are_known_without_arguments() -> None:

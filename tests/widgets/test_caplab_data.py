@@ -191,7 +191,9 @@ def test_the_recommended_setting_is_that_of_recommend(scope: Any, success: Any) 
     found = CapTables(runs, Question(success=success)).get_recommendation(Setting(scope=scope))
     theirs = bl.recommend(runs, success=success, scope=scope)
     row = theirs.frame.iloc[0]
-    assert found["setting"] == ({name: theirs.setting[name] for name in AGENT_LIMITS} if row["qualifies"] else None)
+    assert (found["action"], found["reason"]) == (row["action"], row["reason"])
+    assert found["setting"] == (theirs.setting if row["action"] == "set" else None)
+    assert found["verdict"] == [*theirs.verdict]
     assert found["tasks"] == row["tasks"]
     assert (found["keep"], found["confidence"]) == (0.95, 0.95)
     assert [*theirs.sentences] == found["sentences"]
@@ -230,7 +232,8 @@ def test_an_agent_is_asked_without_the_tools_that_others_call() -> None:
 def test_caplab_says_how_many_more_successes_are_needed() -> None:
     found = CapTables(labelled(20), Question()).get_recommendation(Setting())
     assert found["setting"] is None
-    assert found["reason"] == f"needs {found['more_needed']} more successes"
+    assert (found["action"], found["reason"]) == ("not_yet", "too_few")
+    assert found["words"] == f"20 successes, {found['more_needed']} more successes needed."
     assert found["more_needed"] == bl.recommend(labelled(20))["more_needed"][0] > 0
     assert found["sentences"]
 
@@ -249,8 +252,8 @@ def test_a_search_changes_nothing_until_its_result_is_added() -> None:
     assert tables.get_table(Setting()) is table
     assert table.found is None
     tables.add(Setting(), tables.question, found)
-    assert tables.get_recommendation(Setting()) is found
-    assert tables.get_table(Setting()).opening == found["setting"]
+    assert tables.get_recommendation(Setting()) is found["all"]
+    assert tables.get_table(Setting()).opening == found["all"]["setting"] != dict.fromkeys(AGENT_LIMITS)
 
 
 def test_an_agent_without_labels_is_counted_as_it_is_alone() -> None:
@@ -260,11 +263,11 @@ def test_an_agent_without_labels_is_counted_as_it_is_alone() -> None:
     assert (table.noun, table.successes, table.base["proxy"]) == (own.noun, own.successes, True) == ("turn", 6, True)
     assert table.base["notes"] == own.base["notes"]
     found = both.get_recommendation(Setting(agent="other"))
-    assert found["sentences"] == alone.get_recommendation(Setting())["sentences"]
+    assert (found["action"], found["tasks"]) == (alone.get_recommendation(Setting())["action"], 3)
     assert not both.get_table(Setting(agent=both.first_agent)).base["proxy"]
     asked = CapTables([*labelled(90), *bare], Question(success="label"))
     assert asked.get_table(Setting(agent="other")).successes == 0
-    assert "No run of this agent has a label" in asked.get_recommendation(Setting(agent="other"))["sentences"][0]
+    assert asked.get_recommendation(Setting(agent="other"))["reason"] == "no_success"
 
 
 def test_a_subagent_has_the_labels_of_its_root() -> None:
@@ -305,14 +308,13 @@ def test_answer_does_not_depend_on_the_setting_before() -> None:
 
 @pytest.mark.parametrize("tasks", [45, 90])
 @pytest.mark.parametrize("keep", [0.8, 0.9])
-def test_bound_of_the_recommendation_is_at_least_keep(tasks: int, keep: float) -> None:
+def test_bound_of_what_the_decision_is_about_is_at_least_keep(tasks: int, keep: float) -> None:
     runs = [replace(run, task=f"t{n % tasks}") for n, run in enumerate(labelled(90))]
     tables = CapTables(runs, Question(keep=keep))
     found = tables.get_recommendation(Setting())
-    assert found["setting"] is not None
-    answer = tables.get_table(Setting()).answer(Setting(**found["setting"]))
+    answer = tables.get_table(Setting()).answer(Setting(**found["candidate"]))
     assert answer["at_least"] >= keep
-    cap = found["setting"]["max_steps"]
+    cap = found["candidate"]["max_steps"]
     if cap is not None:
         assert (
             answer["curve"]["at_least"][tables.get_table(Setting()).options["max_steps"].index(cap)]
@@ -324,7 +326,6 @@ def test_bound_of_the_recommendation_is_at_least_keep(tasks: int, keep: float) -
 
 def test_where_nothing_is_recommended_it_opens_without_a_limit() -> None:
     tables = CapTables(labelled(20), Question())
-    assert tables.get_table(Setting()).opening["max_steps"] is not None  # until that is known
     assert tables.get_recommendation(Setting())["setting"] is None
     assert tables.get_table(Setting()).opening == dict.fromkeys(AGENT_LIMITS)
 

@@ -59,13 +59,15 @@ def test_lower_bound_of_savings_is_that_of_a_clustered_share() -> None:
 def test_the_titles_are_true_of_the_caps_in_the_figures(name: str) -> None:
     runs = atlas(name)
     lab = bl.CapLab(runs, objective="steps")
+    if len(lab._agents) > 1:
+        lab.setting = {"agent": "all"}
     curve, caps = lab.answer["curve"], lab._tables.get_table(Setting(**lab.setting)).options["max_steps"]
     largest = max(cap or 0 for cap in caps)
     table = bl.counterfactual(runs, grid={"max_steps": caps}, aggregate=True, progress=False)
     kept = (table["kept_lower"] / table["successes"]).to_numpy(float)
     saved = (table["saved_steps"] / (table["steps"] + table["saved_steps"])).to_numpy(float)
     tightest = int(np.argmax(kept >= 0.95))
-    assert curve["title"].startswith(f"The tightest cap that keeps 95% of the successes is {caps[tightest]}: ")
+    assert curve["title"].startswith(f"On record the tightest cap that keeps 95% of the successes is {caps[tightest]}")
     good = [cap for cap, is_good in zip(caps[:-1], saved[:-1] > 1 - kept[:-1], strict=True) if is_good]
     words = {"Every cap": len(caps) - 1, "No cap saves": 0}
     expected = next((n for start, n in words.items() if curve["frontier_title"].startswith(start)), len(good))
@@ -122,7 +124,8 @@ def test_ticks_are_the_defaults_of_presets() -> None:
 
 def test_an_agent_is_named_with_its_data_set() -> None:
     runs = [*atlas("swebench-verified"), *atlas("tau2-retail")]
-    assert [one.detail for one in groups_of(runs, families=False)] == [
+    values = [(run.settings["set"],) for run in runs]
+    assert [one.detail for one in groups_of(runs, ["set"], values, families=False)] == [
         "swebench-verified, 499 runs", "tau2-retail, 194 runs", "2 data sets, 693 runs",
     ]  # fmt: skip
 
@@ -131,11 +134,13 @@ def test_caplab_pools_data_sets_of_an_agent_only_on_request() -> None:
     names = ("intercode-ctf", "intercode-python", "tau-airline")
     sets = {name: list(atlas(name)) for name in names}
     tables = CapTables([run for runs in sets.values() for run in runs], Question())
-    assert [*tables.groups] == ["intercode, intercode-python", "", "intercode, intercode-ctf", "intercode", "all"]
-    assert tables.groups[""].title == "no name"  # its runs name no agent
-    ctf = Setting(scope="run", agent="intercode, intercode-ctf")
-    cap = CapTables(sets["intercode-ctf"], Question()).get_table(Setting(scope="run")).opening
-    assert tables.get_table(ctf).opening == cap
+    assert tables.keys == ["agent", "set", "model"]
+    assert [*tables.groups] == [
+        "", "intercode, intercode-python, gpt-4", "intercode, intercode-python, gpt-3.5",
+        "intercode, intercode-ctf, gpt-4", "intercode", "all",
+    ]  # fmt: skip
+    assert tables.groups[""].title == "no name, gpt-4o"  # its runs name no agent
+    ctf = Setting(scope="run", agent="intercode, intercode-ctf, gpt-4")
     assert tables.get_table(ctf).base["units"] == len(sets["intercode-ctf"])
     assert "of agent intercode" in tables.get_table(ctf).base["counted_by"]
     assert tables.get_table(ctf._replace(agent="intercode")).base["units"] == 333

@@ -37,7 +37,9 @@ def test_title_names_the_tightest_or_recommended_cap() -> None:
         total=20,
         measure="steps",
     )
-    assert title_of(curve, 0.95) == "The tightest cap that keeps 95% of the successes is 20: it saves 5.0% of the steps"
+    on_record = "On record the tightest cap that keeps 95% of the successes is 20"
+    assert title_of(curve, 0.95) == f"{on_record}: it saves 5.0% of the steps"
+    assert title_of(curve, 0.95, is_alone=False) == on_record  # other limits save some of it
     assert (
         title_of(curve, 0.9, 20)
         == "With 95% confidence a cap of 20 keeps 90% of the successes: it saves 5.0% of the steps"

@@ -284,32 +284,26 @@ def test_heatmap_scale_is_centred_at_keep_and_ends_with_the_data() -> None:
     assert ticks == [f"{int(100 * least)}%", "90%", "100%"]
 
 
-def test_heatmap_marks_the_setting_that_saves_most_within_keep() -> None:
-    data = data_of(bl.Heatmap(TALLY, RUNS, keep=0.5))
-    enough = TALLY[TALLY["kept_lower"] >= 0.5 * TALLY["successes"]]
-    best = enough.sort_values("saved_steps").iloc[-1]
-    (cell,) = [cell for row in data["rows"] for cell in row if cell["best"]]
-    assert cell["name"] == "no step cap, tool budget 8"
-    saved, total = int(best["saved_steps"]), int(best["saved_steps"] + best["steps"])
-    kept = cell["facts"][0].partition(",")[0]
-    assert kept.startswith(f"keeps {best['kept_lower']}")
-    assert data["title"].startswith(f"Tool budget 8 alone {kept}")
-    assert data["title"].endswith(f" successes, saves {saved} of {total} steps")
+def test_heatmap_marks_no_setting_of_its_own_choice() -> None:
+    for heatmap in (bl.Heatmap(TALLY, RUNS, keep=0.5), bl.Heatmap(TALLY, keep=0.5)):
+        data = data_of(heatmap)
+        assert not any(cell["recommended"] for row in data["rows"] for cell in row)
+        assert "of 12 settings keep at least 50% of 9 successes" in data["title"]
 
 
 def test_a_recommended_setting_is_the_verdict_and_the_one_mark() -> None:
     data = data_of(bl.Heatmap(TALLY, RUNS, recommended={"max_steps": 6, "tool_budget": 8}))
     assert data["title"].startswith("Step cap 6 with tool budget 8 keeps")
-    assert not any(cell["best"] for row in data["rows"] for cell in row)
+    (cell,) = [cell for row in data["rows"] for cell in row if cell["recommended"]]
+    assert cell["name"] == "step cap 6, tool budget 8"
 
 
-def test_verdict_names_the_best_setting_if_none_keeps_enough() -> None:
-    some = TALLY[TALLY["max_steps"] == 2]
-    table = pd.concat([some, TALLY[TALLY["max_steps"] == 4]])
-    most = int(table["kept_lower"].max())
-    title = data_of(bl.Heatmap(table, keep=1.0))["title"]
-    assert title.startswith("No setting here keeps all of 9 successes: ")
-    assert title.endswith(f" keeps the most, {most}")
+def test_a_decision_to_set_nothing_is_the_verdict() -> None:
+    decision = bl.recommend(RUNS)
+    assert decision.action == "not_yet"
+    data = data_of(bl.Heatmap(TALLY, RUNS, recommended=decision))
+    assert data["title"] == decision.verdict[0]
+    assert not any(cell["recommended"] for row in data["rows"] for cell in row)
 
 
 def test_frontier_has_no_dominated_setting() -> None:

@@ -152,6 +152,7 @@ class Export(Displayable):
         notes: How numbers were translated, and what the harness cannot express.
         source: Where the facts are from.
         no_file: If no part is a file, what to type in place of `write`.
+        lost: What is lost by the limits that the harness lacks, where the best of those that it has are set.
 
     Example:
         >>> from boolab.harnesses.exports.export import export
@@ -166,13 +167,14 @@ class Export(Displayable):
     notes: tuple[str, ...] = ()
     source: str = ""
     no_file: str = ""
+    lost: str = ""
 
     def __repr__(self) -> str:
         return f"<Export to {self.target}: {clean(self.title)}>"
 
     def __str__(self) -> str:
         """All parts; what is not part of a text begins with `#`."""
-        blocks = [_comment_lines(self.title)]
+        blocks = [_comment_lines(text) for text in (self.title, self.lost) if text]
         blocks += [f"{_comment_lines(_heading(part))}\n{part.text.rstrip()}" for part in self.parts]
         if not any(_COMMENT[part.language] for part in self.parts):
             blocks += ["\n".join(_comment_lines(note) for note in self.notes)] if self.notes else []
@@ -182,7 +184,7 @@ class Export(Displayable):
     def _document_(self) -> Document:
         parts = [Code(insert_program(part.text), part.how, part.path) for part in self.parts]
         source = f"Source: {self.source}" if self.source else ""
-        return Document(title=self.title, lead=parts, notes=self.notes, footer=source)
+        return Document(title=self.title, lead=parts, notes=(*filter(None, [self.lost]), *self.notes), footer=source)
 
     def diff(self, path: str | Path | None = None, root: str | Path = ".") -> str:
         """What `write` would change, as a unified diff; "" if nothing.

@@ -1,12 +1,12 @@
 """Which setting is chosen on runs: paths of settings, tested as in `fixed_sequence`, and what they save.
 
 There is a path for each limit by itself, and one that tightens cap, doom loop and tool budget together. Of all accepted
-settings, the answer is the one that saves most on record.
+settings, the answer is the one that gains most: see `Question.net_gain`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -14,10 +14,8 @@ import numpy as np
 import pandas as pd
 
 from boolab.core.text import count
-from boolab.core.types import MICRO, Identities
-from boolab.errors import SettingError
-from boolab.harnesses.policy import Policy
-from boolab.limits.table import LIMITS, MeasureName
+from boolab.core.types import MICRO
+from boolab.limits.table import LIMITS
 from boolab.stats.intervals import Labels
 from boolab.stats.kept_share import kept_bound, tasks_missing
 from boolab.stats.recommend.fixed_sequence import (
@@ -25,58 +23,48 @@ from boolab.stats.recommend.fixed_sequence import (
     JOINT_AXES,
     NOT_KNOWN,
     OFF,
-    Dependence,
+    Path,
     PathResult,
     Successes,
     accept_values,
+    errors_of,
     missing,
     paths_of,
 )
+from boolab.stats.recommend.question import Question
 from boolab.stats.recommend.units import base_of, cluster_noun, is_root
-from boolab.whatif.aggregate import SPENT_MEASURES, aggregate_of
+from boolab.whatif.aggregate import SPENT_MEASURES, aggregate_of, sum_spent_along
 from boolab.whatif.first_crossing import Places
-from boolab.whatif.grid import Grid, GridAxis, Settings, settings_of
+from boolab.whatif.grid import GridAxis, Settings
 from boolab.whatif.outcomes import grid_stops, outcome_columns, stops_of_spans
-from boolab.whatif.policy_limits import AXIS_OF, LIMIT_OF
-from boolab.whatif.step_table import LABEL, UNKNOWN_PEAK, Flags, Ints, Ledger
+from boolab.whatif.step_table import UNKNOWN_PEAK, Flags, Ints, Ledger
 
 FOLDS: Final = 5
-MOSTLY: Final = 0.5
-"""The share of steps that have to report what is to be saved: the savings of few are not those of all."""
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
-    """The checked arguments of `recommend`, for one group.
+class Candidate(NamedTuple):
+    """A setting that was tested, or no limit at all.
 
-    `measure` is what to save: steps, tool_calls, tokens or cost. `order` are the axes; the first has half of the error.
-    `grid` has the values of each axis; None for all whole numbers. `policy` is the harness whose limits are set, where
-    it evaluates them; its further limits are in force too.
+    Attributes:
+        path: The name of its path.
+        setting: The value of each limit that is on.
+        lost: How many successes it loses on record.
+        saved: What it saves on record, in whole units of the measure.
+        bound: The lower bound of the share of future successes that it keeps, by itself, at the path's part of the
+            error.
     """
 
-    keep: float
-    confidence: float
-    measure: str
-    order: tuple[str, ...]
-    grid: Grid | None
-    identity: Identities | None
-    seed: int
-    dependence: Dependence = "tasks"
-    policy: Policy | None = None
-
-    def settings(self, values: dict[str, Iterable[Any]]) -> Settings:
-        """The settings of a grid; without any axis, the one with no limits except the policy's own."""
-        return settings_of(values or {self.order[0]: [None]}, self.policy, self.identity)
-
-    def axis(self, name: str, values: Iterable[Any]) -> GridAxis:
-        """One axis with these values."""
-        return next(axis for axis in self.settings({name: values}).axes if axis.name == name)
+    path: str
+    setting: dict[str, Any]
+    lost: int
+    saved: int
+    bound: float = 0.0
 
 
 class PathFinding(NamedTuple):
-    """The result along a path: of its tests, and of the accepted value that saves most, by axis.
+    """The result along a path: of its tests, and of the accepted value that gains most, by axis.
 
-    Of those that save as much it is the loosest; None is off. If no value was accepted, `setting` is None, and `lost`
+    Of those that gain as much it is the loosest; None is off. If no value was accepted, `setting` is None, and `lost`
     is how many successes the loosest value loses. `bound` is the lower bound of the share that the setting keeps, by
     itself, at the path's part of the error.
     """
@@ -88,18 +76,51 @@ class PathFinding(NamedTuple):
     bound: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """The chosen setting by axis, None for off, and the reasons for it.
+class Margin(NamedTuple):
+    """A step along the frontier of the accepted settings, from one to the next tighter one.
 
-    `best` is the path that it comes from; None if there is none, or nothing that was accepted saves anything. `missing`
-    is how many more tasks like these without a further loss are needed until there is a setting. `tasks` is the number
-    of clusters of the `successes`, and `largest` the most successes of one. `keep_possible` is the share that they
-    would show to be kept, if nothing was lost. `cluster` is what a cluster is called.
+    Attributes:
+        looser: The setting that is tightened.
+        tighter: The next one.
     """
 
-    setting: dict[str, Any]
-    best: PathFinding | None
+    looser: Candidate
+    tighter: Candidate
+
+    @property
+    def lost(self) -> int:
+        """How many more successes the step loses."""
+        return self.tighter.lost - self.looser.lost
+
+    @property
+    def saved(self) -> int:
+        """What the step saves more, in whole units of the measure."""
+        return self.tighter.saved - self.looser.saved
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The accepted setting that gains most, and the reasons for it.
+
+    Attributes:
+        best: That setting; None if none gains anything, or none was accepted.
+        tightest: The accepted setting that saves most; None if none saves anything.
+        last_step: The step along the frontier that ends at `best`.
+        next_step: The step that follows: it loses more than it saves.
+        paths: The result along each path.
+        missing: How many more tasks like these, without a further loss, are needed until there is a setting.
+        successes: How many there are.
+        tasks: The number of their clusters.
+        largest: The most successes of one cluster.
+        keep_possible: The share that these clusters would show to be kept, if nothing was lost.
+        cluster: What a cluster is called.
+        spent: What the units use without a limit.
+    """
+
+    best: Candidate | None
+    tightest: Candidate | None
+    last_step: Margin | None
+    next_step: Margin | None
     paths: tuple[PathFinding, ...]
     missing: int
     successes: int
@@ -107,6 +128,12 @@ class Choice:
     largest: int
     keep_possible: float
     cluster: str
+    spent: int
+
+    @property
+    def setting(self) -> dict[str, Any]:
+        """The value of each limit of `best`."""
+        return {} if self.best is None else self.best.setting
 
     @property
     def counts_tasks(self) -> bool:
@@ -120,9 +147,9 @@ class Choice:
             return f"{count(self.missing, f'more {self.cluster}')} like these"
         return count(self.missing, "more success", "more successes")
 
-    def needed_in_words(self, keep: float, confidence: float) -> str:
+    def needed_in_words(self, keep: float, error: float) -> str:
         """What it takes to show that a share is kept, such as "59 successes without a loss"."""
-        needed = tasks_missing([], [], keep, 1 - confidence, largest=self.largest)
+        needed = tasks_missing([], [], keep, error, largest=self.largest)
         what = (
             count(needed, f"{self.cluster} of one size", f"{self.cluster}s of one size")
             if self.counts_tasks
@@ -136,134 +163,220 @@ class Choice:
         return any(path.tests.accepted for path in self.paths)
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
-    """What was found for one group of units: runs, or turns.
+class Levels(NamedTuple):
+    """The levels of a path, from no limit (level 0) to the tightest.
 
-    `names` are the values of the columns that separate it from other groups, `noun` is what a unit is called, `sums`
-    are the aggregate of the chosen setting, `folds` that on units that were not used to choose; None if there are too
-    few to split.
+    Attributes:
+        path: The path; its `lost_at` is, for each unit, the last level that does not stop it.
+        spent: What the units use at each level, by cell of units: shape (cells, levels).
+        setting: The limits that are on at a level.
     """
 
-    names: tuple[Any, ...]
-    noun: str
-    units: Ledger
-    choice: Choice
-    sums: dict[str, int]
-    folds: dict[str, int] | None
-
-    @property
-    def labelled(self) -> bool:
-        """Whether its successes are labels, not the proxy that a unit ended by itself."""
-        return self.units.success_by == LABEL
-
-    def successes(self, n: int) -> str:
-        """A number of its successes; by a proxy, what is counted as such."""
-        if self.labelled:
-            return count(n, "success", "successes")
-        return f"{count(n, self.noun)} that ended by {'itself' if n == 1 else 'themselves'}"
-
-    @property
-    def decisive(self) -> PathFinding:
-        """The result along the path of the recommended setting; along the first, if no limit is recommended."""
-        return self.choice.best or self.choice.paths[0]
-
-    def share_of(self, path: PathFinding, measure: str) -> float | None:
-        """What the best setting of a path saves, as a share of the use on record."""
-        total = used_in(self.sums, measure)
-        return path.saved / total if total else None
-
-    def saved_share(self, measure: str) -> float | None:
-        """What is saved, as a share of the use on record."""
-        return _share(self.sums, measure)
-
-    def heldout_saved_share(self, measure: str) -> float | None:
-        """What is saved, as a share of the use on record, on units that were not used to choose."""
-        return None if self.folds is None else _share(self.folds, measure)
+    path: Path
+    spent: Ints
+    setting: Callable[[int], dict[str, Any]]
 
 
-def used_in(sums: dict[str, int], measure: str) -> int:
-    """What all units use without the setting."""
-    return sums[measure] + sums[f"saved_{measure}"]
+class _Tested(NamedTuple):
+    """The tests of all paths on the units of some cells; `scores` are those of `Candidates._score`."""
 
-
-def _share(sums: dict[str, int], measure: str) -> float | None:
-    total = used_in(sums, measure)
-    return sums[f"saved_{measure}"] / total if total else None
+    cells: Flags
+    successes: Successes
+    results: list[PathResult]
+    scores: list[tuple[Ints, Ints, Ints]]
 
 
 class Candidates:
     """The possible settings for some units: which successes each of them loses, and what it saves.
 
-    `clusters` is R: the cluster of each unit, such as its task. All of it is computed once, and summed over the units
-    that take part.
+    `clusters` is R: the cluster of each unit, such as its task. `newest` is R: whether a unit is of the newest third.
+    All of it is computed once, and summed over the units that take part.
     """
 
-    def __init__(self, units: Ledger, clusters: Labels, question: Question) -> None:
+    def __init__(self, units: Ledger, clusters: Labels, question: Question, newest: Flags | None = None) -> None:
         self._units = units
         self._question = question
         self._cluster = cluster_noun(units)
-        self._clusters = pd.factorize(pd.Series(clusters))[0].astype(np.int64)
-        order = np.random.default_rng(question.seed).permutation(int(self._clusters.max(initial=-1)) + 1)
-        self._fold = np.asarray(order % FOLDS, dtype=np.int64)[self._clusters]
-        """R: the fold of each unit."""
+        self.clusters = pd.factorize(pd.Series(clusters))[0].astype(np.int64)
+        order = np.random.default_rng(question.seed).permutation(int(self.clusters.max(initial=-1)) + 1)
+        fold = np.asarray(order % FOLDS, dtype=np.int64)[self.clusters]
+        self.newest = newest
+        self._cell = fold if newest is None else fold + FOLDS * newest
+        self._n_cells = FOLDS if newest is None else 2 * FOLDS
         self._axes = {name: self._axis(name) for name in question.order}
-        if question.policy is None:
-            self._thresholds = {name: _thresholds(axis) for name, axis in self._axes.items()}
-            self._peaks = {name: np.minimum(units.peak(axis.counter), NOT_KNOWN) for name, axis in self._axes.items()}
-            self._along = {name: self._spent(Settings((axis,), (name,))) for name, axis in self._axes.items()}
-        else:
-            self._thresholds, self._peaks, self._along = {}, {}, {}
-            for name in question.order:
-                self._evaluate_policy(name)
-        self._of_setting: dict[tuple[tuple[str, Any], ...], Ints] = {}
+        self._thresholds: dict[str, Ints] = {}
+        self._peaks: dict[str, Ints] = {}
+        self.always_lost: Flags = np.zeros(units.n_runs, dtype=bool)
+        """R: whether the further limits of the policy stop the unit."""
+        along: dict[str, Ints] = {}
+        for name, axis in self._axes.items():
+            if question.policy is None:
+                self._thresholds[name] = _thresholds(axis)
+                self._peaks[name] = np.minimum(units.peak(axis.counter), NOT_KNOWN)
+                along[name] = self._spent(Settings((axis,), (name,)))
+            else:
+                along[name] = self._evaluate_policy(name)
+        paths, joint_levels = paths_of(
+            self._thresholds, self._peaks, all_integers=question.grid is None, joint=question.policy is None
+        )
+        self.levels = tuple(
+            self._joint(path, joint_levels, along) if path.name == JOINT else self._single(path, along[path.name])
+            for path in paths
+        )
 
-    def choose(self, left_out_fold: int | None = None) -> Choice:
-        """Of all settings that are shown to keep enough, the one that saves most on record, without one fold."""
-        question, fold = self._question, np.arange(FOLDS)
-        good = base_of(self._units) & (True if left_out_fold is None else self._fold != left_out_fold)
-        successes = Successes(pd.factorize(self._clusters[good])[0].astype(np.int64), question.dependence)
-        peaks = {name: peak[good] for name, peak in self._peaks.items()}
-        paths, levels = paths_of(
-            self._thresholds, peaks, all_integers=question.grid is None, joint=question.policy is None
-        )
-        alpha = 1 - question.confidence
-        results = accept_values(paths, successes, question.keep, alpha)
-        used = fold != left_out_fold
-        path_choices = tuple(
-            PathFinding(result, None, int(np.count_nonzero(result.path.lost_at == 0)), 0)
-            if not result.accepted
-            else self._joint_result(result, levels, successes, used)
-            if result.path.name == JOINT
-            else self._single(result, successes, used)
-            for result in results
-        )
-        best = max((path for path in path_choices if path.saved > 0), key=lambda path: path.saved, default=None)
-        setting = dict.fromkeys(question.order) | ({} if best is None else best.setting or {})
-        short = missing(results, successes, question.keep, alpha)
+    @property
+    def everything(self) -> Flags:
+        """The cells of all units."""
+        return np.ones(self._n_cells, dtype=bool)
+
+    def without_fold(self, fold: int) -> Flags:
+        """The cells of the units that are not in a fold."""
+        return np.asarray(np.arange(self._n_cells) % FOLDS != fold, dtype=bool)
+
+    @property
+    def older_cells(self) -> Flags:
+        """The cells of the units that are not of the newest third."""
+        return np.arange(self._n_cells) < FOLDS
+
+    def in_cells(self, cells: Flags) -> Flags:
+        """R: which units are in some cells."""
+        return np.asarray(cells[self._cell])
+
+    def usable(self, axes: Collection[str] | None) -> list[Levels]:
+        """The paths that use only some limits; all of them if `axes` is None."""
+        if axes is None:
+            return list(self.levels)
+        needed = {JOINT: {name for name in JOINT_AXES if name in self._thresholds}}
+        return [levels for levels in self.levels if needed.get(levels.path.name, {levels.path.name}) <= {*axes}]
+
+    def choose(self, cells: Flags | None = None, axes: Collection[str] | None = None) -> Choice:
+        """Of the settings that are shown to keep enough on the units of some cells, the one that gains most there.
+
+        `axes`: the limits that may be on; None for all.
+        """
+        tested = self._test(self.everything if cells is None else cells)
+        places, gains = self._frontier_of(tested, axes)
+        successes, results = tested.successes, tested.results
+
+        def candidate(index: int, level: int) -> Candidate:
+            result, (_, lost, saved) = results[index], tested.scores[index]
+            bound = kept_bound(successes.by_task(result.path.lost_at < level), successes.by_task(), result.error)
+            setting = self._setting(tested, index, level)
+            return Candidate(result.path.name, setting, int(lost[level]), int(saved[level]), float(bound))
+
+        findings = []
+        for index, result in enumerate(results):
+            if not result.accepted:
+                loosest = int(np.count_nonzero(result.path.lost_at == 0))
+                findings.append(PathFinding(result, None, loosest, 0))
+                continue
+            found = candidate(index, int(np.argmax(tested.scores[index][0])))
+            name = result.path.name
+            setting = found.setting if name == JOINT else {name: found.setting.get(name)}
+            findings.append(PathFinding(result, setting, found.lost, found.saved, found.bound))
+        at = int(np.argmax(gains)) if gains else 0
+        around = {n: candidate(*places[n]) for n in {at - 1, at, at + 1, len(places) - 1} if 0 <= n < len(places)}
+        best = around[at] if gains and gains[at] > 0 else None
         by_task = successes.by_task()
-        n_tasks, largest = len(set(successes.clusters.tolist())), int(by_task.max(initial=0))
-        possible = float(kept_bound(np.zeros(len(by_task)), by_task, alpha))
         return Choice(
-            setting, best, path_choices, short, len(successes.clusters), n_tasks, largest, possible, self._cluster
+            best=best,
+            tightest=around[len(places) - 1] if len(places) > 1 else None,
+            last_step=None if best is None else Margin(around[at - 1], around[at]),
+            next_step=Margin(around[at], around[at + 1]) if at + 1 < len(places) else None,
+            paths=tuple(findings),
+            missing=missing(results, successes, self._question.keep, self._question.error),
+            successes=len(successes.clusters),
+            tasks=len(set(successes.clusters.tolist())),
+            largest=int(by_task.max(initial=0)),
+            keep_possible=self._keep_possible([result.path for result in results], by_task),
+            cluster=self._cluster,
+            spent=int(self.levels[0].spent[tested.cells, 0].sum()),
         )
 
-    def held_out(self) -> dict[str, int] | None:
+    def setting_on(self, cells: Flags, axes: Collection[str] | None = None) -> dict[str, Any] | None:
+        """The setting that `choose` finds on the units of some cells; empty for no limit, None if none is accepted."""
+        tested = self._test(cells)
+        places, gains = self._frontier_of(tested, axes)
+        if not any(result.accepted for result in tested.results):
+            return None
+        at = int(np.argmax(gains)) if gains else 0
+        return self._setting(tested, *places[at]) if gains and gains[at] > 0 else {}
+
+    def _test(self, cells: Flags) -> _Tested:
+        """Test all paths on the units of some cells."""
+        question, good = self._question, base_of(self._units) & self.in_cells(cells)
+        successes = Successes(pd.factorize(self.clusters[good])[0].astype(np.int64), question.dependence)
+        paths = [levels.path._replace(lost_at=levels.path.lost_at[good]) for levels in self.levels]
+        results = accept_values(paths, successes, question.keep, question.error)
+        n_good, n_always_lost = len(successes.clusters), int((good & self.always_lost).sum())
+        scores = [
+            self._score(levels, result, n_good, n_always_lost, cells)
+            for levels, result in zip(self.levels, results, strict=True)
+        ]
+        return _Tested(cells, successes, results, scores)
+
+    def _frontier_of(self, tested: _Tested, axes: Collection[str] | None) -> tuple[list[tuple[int, int]], list[int]]:
+        """The settings of the frontier that use only some limits, as (path, level), and what they gain."""
+        may_be_on = {levels.path.name for levels in self.usable(axes)}
+        places = _frontier(
+            [
+                score if levels.path.name in may_be_on else None
+                for levels, score in zip(self.levels, tested.scores, strict=True)
+            ]
+        )
+        return places, [int(tested.scores[index][0][level]) for index, level in places]
+
+    def _setting(self, tested: _Tested, index: int, level: int) -> dict[str, Any]:
+        """The limits of a level that add something to the others."""
+        saved = int(tested.scores[index][2][level])
+        return self._without_idle(self.levels[index].setting(level), saved, tested.cells)
+
+    def _keep_possible(self, paths: Sequence[Path], by_task: Ints) -> float:
+        """The largest share to keep at which the loosest value of the first path passes, if it loses nothing."""
+        if not paths:
+            return 0.0
+        none, error = np.zeros(len(by_task)), self._question.error
+        alone = float(kept_bound(none, by_task, error))
+        if not any(errors_of(paths, by_task, alone, error)[1:]):  # the others are dropped at that share
+            return alone
+        return float(kept_bound(none, by_task, error * paths[0].share))
+
+    def held_out(self, axes: Collection[str] | None = None) -> dict[str, int] | None:
         """The results of settings on units that were not used to choose them; None with too few clusters to split.
 
         They are the sums of `sums_of` over all folds, each under the setting chosen without it, and `chosen`, the
         number of folds with a setting.
         """
-        if self._clusters.max(initial=-1) + 1 < FOLDS:
+        if self.clusters.max(initial=-1) + 1 < FOLDS:
             return None
         total: dict[str, int] = {"chosen": 0}
         for number in range(FOLDS):
-            rest = self.choose(left_out_fold=number)
-            total["chosen"] += rest.qualifies
-            out = self._units.take(np.asarray(self._fold == number))
-            for name, value in sums_of(out, rest.setting, self._question).items():
+            setting = self.setting_on(self.without_fold(number), axes)
+            total["chosen"] += setting is not None
+            out = self._units.take(~self.in_cells(self.without_fold(number)))
+            for name, value in sums_of(out, setting or {}, self._question).items():
                 total[name] = total.get(name, 0) + value
         return total
+
+    def _score(
+        self, levels: Levels, result: PathResult, successes: int, n_always_lost: int, cells: Flags
+    ) -> tuple[Ints, Ints, Ints]:
+        """Of each accepted level of a path, from no limit on: its gain, how many it loses, and what it saves."""
+        spent = levels.spent[cells].sum(axis=0)
+        at_level = np.bincount(result.path.lost_at, minlength=result.path.size + 1)
+        lost = np.concatenate(([n_always_lost], np.cumsum(at_level)))[: result.accepted + 1]
+        saved = (spent[0] - spent)[: result.accepted + 1]
+        return self._question.net_gain(saved, lost - lost[0], int(spent[0]), successes), lost, saved
+
+    def _without_idle(self, setting: dict[str, Any], saved: int, cells: Flags) -> dict[str, Any]:
+        """A setting without the limits that add nothing to it."""
+        for name in reversed(list(setting)) if len(setting) > 1 else ():
+            fewer = {other: value for other, value in setting.items() if other != name}
+            amounts = self._spent(self._question.settings({other: [value] for other, value in fewer.items()}))
+            spent = int(amounts.reshape(self._n_cells, -1)[cells, 0].sum())
+            if int(self.levels[0].spent[cells, 0].sum()) - spent == saved:
+                setting = fewer
+        return setting
 
     def _axis(self, name: str) -> GridAxis:
         """An axis with all values that it may have."""
@@ -280,7 +393,7 @@ class Candidates:
         distances = [int(peak.max(where=peak < UNKNOWN_PEAK, initial=0)) - tight + 1 for peak, tight in peaks]
         return question.axis(name, range(least_value, least_value + max(0, *distances) + 1))
 
-    def _evaluate_policy(self, name: str) -> None:
+    def _evaluate_policy(self, name: str) -> Ints:
         """What the values of an axis lose and spend where the policy evaluates them, beside its further limits.
 
         Values are numbered by their place: those from the tightest up to a unit's peak stop it.
@@ -290,71 +403,86 @@ class Candidates:
         is_lost, amounts = reach_of(
             self._units, self._question.settings({name: [*values, None]}), self._question.measure
         )
+        self.always_lost = is_lost[:, -1]
         ranks = np.arange(1, len(values) + 1)
         self._thresholds[name] = np.append(ranks, OFF) if None in axis_values else ranks
         self._peaks[name] = np.where(is_lost[:, -1], OFF, is_lost[:, :-1].sum(axis=1)).astype(np.int64)
-        self._along[name] = np.zeros((FOLDS, amounts.shape[1]), dtype=np.int64)
-        np.add.at(self._along[name], self._fold, amounts)
+        along = np.zeros((self._n_cells, amounts.shape[1]), dtype=np.int64)
+        np.add.at(along, self._cell, amounts)
+        return along
 
-    def _single(self, result: PathResult, successes: Successes, folds_used: Flags) -> PathFinding:
-        """The result along the path of one axis."""
-        name, size = result.path.name, result.path.size
-        amounts = self._along[name][folds_used].sum(axis=0)  # the last of them is off
-        first = size - result.accepted
-        best = first + int(
-            np.flatnonzero(amounts[first:] == amounts[first:].min())[-1]
-        )  # the loosest that saves as much
-        is_off = best == len(amounts) - 1
-        value = None if is_off else self._axes[name].values[best]  # noqa: PD011 - no pandas
-        is_lost = np.zeros(len(result.path.lost_at), dtype=bool) if is_off else result.path.lost_at < size - best
-        return _finding_of(result, {name: value}, successes, is_lost, int(amounts[-1] - amounts[best]))
+    def _single(self, path: Path, spent: Ints) -> Levels:
+        """The levels of one axis; the last of `spent` is off."""
+        from_loose = spent[:, ::-1] if spent.shape[1] > path.size else np.hstack([spent[:, -1:], spent[:, ::-1]])
+        values = self._axes[path.name].values  # noqa: PD011 - no pandas
 
-    def _joint_result(self, result: PathResult, levels: Ints, successes: Successes, folds_used: Flags) -> PathFinding:
-        """The result along the joint path: its tightest accepted level, without the limits that add nothing to it."""
-        level = zip(JOINT_AXES, levels[result.accepted - 1].tolist(), strict=True)
-        setting = {name: value for name, value in level if value < OFF}
-        amount = self._spent_under(setting, folds_used)
-        for name in reversed(list(setting)):
-            fewer = {other: value for other, value in setting.items() if other != name}
-            if self._spent_under(fewer, folds_used) == amount:
-                setting = fewer
-        good = base_of(self._units) & folds_used[self._fold]
-        is_lost = np.zeros(int(good.sum()), dtype=bool)
-        for name, value in setting.items():
-            is_lost |= self._peaks[name][good] >= value
-        return _finding_of(result, setting, successes, is_lost, self._spent_under({}, folds_used) - amount)
+        def setting(level: int) -> dict[str, Any]:
+            value = None if level == 0 else values[path.size - level]
+            return {} if value is None else {path.name: value}
 
-    def _spent_under(self, setting: dict[str, Any], folds_used: Flags) -> int:
-        """What is spent under a setting."""
-        if not setting:
-            return int(next(iter(self._along.values()))[folds_used, -1].sum())
-        key = tuple(setting.items())
-        if key not in self._of_setting:
-            grid_settings = self._question.settings({name: [value] for name, value in key})
-            self._of_setting[key] = self._spent(grid_settings).reshape(FOLDS, -1)[:, 0]
-        return int(self._of_setting[key][folds_used].sum())
+        return Levels(path, from_loose, setting)
+
+    def _joint(self, path: Path, levels: Ints, along: dict[str, Ints]) -> Levels:
+        """The levels of the joint path."""
+
+        def setting(level: int) -> dict[str, Any]:
+            limits = levels[level - 1].tolist() if level else [OFF] * len(JOINT_AXES)
+            return {name: value for name, value in zip(JOINT_AXES, limits, strict=True) if value < OFF}
+
+        off = next(iter(along.values()))[:, -1:]
+        if not path.size:
+            return Levels(path, off, setting)
+        axes, places = [], []
+        for name, column in zip(JOINT_AXES, levels.T, strict=True):
+            if name in self._thresholds:
+                thresholds = np.unique(column[column < OFF])
+                axes.append(self._question.axis(name, [*thresholds.tolist(), None]))
+                places.append(np.searchsorted(thresholds, column))
+        spent = sum_spent_along(
+            self._units, axes, places, self._question.measure, groups=self._cell, n_groups=self._n_cells
+        )
+        return Levels(path, np.hstack([off, spent]), setting)
 
     def _spent(self, grid_settings: Settings) -> Ints:
-        """What is spent under each setting, by fold."""
+        """What is spent under each setting, by cell."""
         measure = self._question.measure
-        amounts: Ints = aggregate_of(self._units, grid_settings, groups=self._fold, n_groups=FOLDS, measures=[measure])[
-            measure
-        ]
+        amounts: Ints = aggregate_of(
+            self._units, grid_settings, groups=self._cell, n_groups=self._n_cells, measures=[measure]
+        )[measure]
         return amounts
 
 
-def _finding_of(
-    result: PathResult, setting: dict[str, Any], successes: Successes, is_lost: Flags, saved: int
-) -> PathFinding:
-    bound = kept_bound(successes.by_task(is_lost), successes.by_task(), result.error)
-    return PathFinding(result, setting, int(np.count_nonzero(is_lost)), saved, float(bound))
+def _frontier(scored: Sequence[tuple[Ints, Ints, Ints] | None]) -> list[tuple[int, int]]:
+    """The accepted settings, as (path, level), from which each step loses more and saves less for it than the last.
+
+    It begins with no limit. These are the corners of the upper hull of what is saved over what is lost.
+    """
+    accepted = [(index, *score[1:]) for index, score in enumerate(scored) if score is not None and len(score[1]) > 1]
+    points = [
+        (int(lost[level]), -int(saved[level]), index, level)
+        for index, lost, saved in accepted
+        for level in range(1, len(lost))
+    ]
+    hull = [(int(lost[0]), 0, index, 0) for index, lost, _ in accepted[:1]]
+    for point in sorted(points):
+        if point[1] >= hull[-1][1]:  # it saves no more, and loses no less
+            continue
+        while len(hull) > 1 and _is_below(hull[-2], hull[-1], point):
+            hull.pop()
+        hull.append(point)
+    return [(index, level) for _, _, index, level in hull]
+
+
+def _is_below(first: tuple[int, ...], middle: tuple[int, ...], last: tuple[int, ...]) -> bool:
+    """Whether the middle point saves no more than the line from the first to the last."""
+    return (middle[1] - first[1]) * (last[0] - first[0]) >= (last[1] - first[1]) * (middle[0] - first[0])
 
 
 def reach_of(units: Ledger, grid_settings: Settings, measure: str) -> tuple[Flags, Ints]:
     """R x settings each: whether a setting stops a unit, and what the unit spends; 0 where that is not known."""
-    columns = _rows_of(units, grid_settings)
+    columns, shape = _rows_of(units, grid_settings), (units.n_runs, grid_settings.count)
     is_lost = np.asarray(columns["outcome"] != "unchanged", dtype=bool)
-    return is_lost.reshape(units.n_runs, -1), _amount(columns, measure).reshape(units.n_runs, -1)
+    return is_lost.reshape(shape), _amount(columns, measure).reshape(shape)
 
 
 def _rows_of(units: Ledger, grid_settings: Settings) -> dict[str, Any]:
@@ -407,40 +535,3 @@ def _count_kept_families(units: Ledger, settings: Settings) -> dict[str, int]:
     of_roots = {name: int(values.flat[0]) for name, values in aggregate_of(roots, settings).items()}
     certain = of_roots["successes"] - of_roots["kept_upper"]
     return {"kept_lower": int((good & ~stopped).sum()), "kept_upper": int(good.sum()) - certain}
-
-
-def axes_of(policy: Policy) -> tuple[str, ...]:
-    """The axes of a policy that can be recommended, in the order in which they are set."""
-    return tuple(name for name in JOINT_AXES if name in policy.order)
-
-
-def check_policy(policy: Policy, grid: Grid) -> None:
-    """Raise `SettingError` if a recording does not show what these limits would do under a policy."""
-    limits = {LIMIT_OF.get(name, name): name for name in grid}
-    lacks = [axis for limit, axis in limits.items() if limit not in (*policy.order, *AXIS_OF)]
-    policy_limits = ", ".join(AXIS_OF.get(name, name) for name in policy.order if name != "guards") or "none"
-    if not grid or lacks:
-        missing_limit = f"{lacks[0]!r}" if lacks else "a cap, a doom-loop threshold or a tool budget"
-        msg = f"policy {policy.name}: it has no limit such as {missing_limit}; its limits: {policy_limits}"
-        raise SettingError(msg)
-    settings = settings_of({name: [*values, None] for name, values in grid.items()}, policy)
-    if not settings.is_ordered:
-        raise SettingError(
-            f"policy {policy.name}: its cap grows unless {policy.continues.unless}, so a larger cap may stop a run "
-            "earlier, and no value can be tested before the next: compare its values with counterfactual(grid=...)"
-        )
-    if not settings.is_silent:
-        raise SettingError(
-            f"policy {policy.name}: it sends the model messages or changes its request before it stops, so a recording "
-            "does not show what its limits would keep: expected a policy that the model does not notice, or none"
-        )
-
-
-def measure_of(parts: Iterable[Ledger], objective: MeasureName) -> str:
-    """What savings are counted in: the objective; where fewer than half of a group's steps have it, tokens or steps."""
-    with_steps = [part for part in parts if part.n_steps]
-    return next(
-        name
-        for name in (objective, "tokens", "steps")
-        if name == "steps" or all((part.used[name] >= 0).mean() >= MOSTLY for part in with_steps)
-    )

@@ -1,24 +1,20 @@
-"""A recommendation as a document: the answer first, then how to set it, the table, and what it rests on."""
+"""A decision as a document: the answer first, then how to set it, the table, and what it rests on."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from collections.abc import Set as AbstractSet
 
 from boolab.display.document import Code, Document
 from boolab.errors import program
 from boolab.harnesses.exports.export import as_command
 from boolab.harnesses.exports.values import Limits
 from boolab.stats.finding import Finding
-from boolab.stats.recommend.verdict import MAX_GROUPS
-from boolab.stats.trade import BETTER_OFF
+from boolab.stats.recommend.words import MAX_GROUPS
 
 
-def as_document(
-    found: Finding, verdict: Sequence[str], limits: Mapping[str, Limits], poor: AbstractSet[str]
-) -> Document:
-    """The finding under its verdict; `limits` are those of each group, `poor` those better left off."""
-    commands = Code("\n".join(_commands(limits, poor)), "How to set it (TARGET is your harness):")
+def as_document(found: Finding, verdict: Sequence[str], limits: Mapping[str, Limits]) -> Document:
+    """The finding under its verdict; `limits` are those of each group that has some."""
+    commands = Code("\n".join(_commands(limits)), "How to set it (TARGET is your harness):")
     title, *subtitles = verdict
     return Document(
         title=title,
@@ -31,11 +27,11 @@ def as_document(
     )
 
 
-def _commands(limits: Mapping[str, Limits], poor: AbstractSet[str]) -> list[str]:
-    """The command that sets each group's limits, with a comment where they are better left off."""
-    lines = []
-    for name, setting in [*limits.items()][:MAX_GROUPS]:
-        command = as_command(setting, program=program())
-        lines.append(f"{f'{name}: ' if name else ''}{command}{f'  # {BETTER_OFF}' if name in poor else ''}")
+def _commands(limits: Mapping[str, Limits]) -> list[str]:
+    """The command that sets each group's limits."""
+    lines = [
+        f"{f'{name}: ' if name else ''}{as_command(setting, program=program())}"
+        for name, setting in [*limits.items()][:MAX_GROUPS]
+    ]
     more = len(limits) - MAX_GROUPS
     return [*lines, *([f"and {more:,} more"] if more > 0 else [])]

@@ -30,9 +30,8 @@ function fitting(grid, wanted) {
 }
 
 // The limits that an agent is shown with at first: see `opening` in Python.
-function openingOf({ grid, recommended }) {
-  const none = { max_steps: null, tool_budget: null, doom_loop: null };
-  return recommended?.setting ?? { ...none, max_steps: columnOf(grid, none).curve.tightest };
+function openingOf({ recommended }) {
+  return recommended?.setting ?? { max_steps: null, tool_budget: null, doom_loop: null };
 }
 
 // The data of a page for another setting, and if it is one of another agent, with all that is of that agent.

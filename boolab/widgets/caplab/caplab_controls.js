@@ -34,8 +34,8 @@ function tickMarks(marks, width) {
   ]);
 }
 
-// What is marked on a slider: the end, which has one place only, what is recommended, the tightest cap that keeps enough
-// on record, then the defaults of harnesses.
+// What is marked on a slider: the end, which has one place only, what is recommended, or what is safe and left off, the
+// tightest cap that keeps enough on record, then the defaults of harnesses.
 function marksOf(axis, values, recommended, at, onRecord = null) {
   const marks = [];
   if (recommended?.setting?.[axis.key] !== null) marks.push({ at: at(null), text: NO_LIMIT, name: "end" });
@@ -43,7 +43,9 @@ function marksOf(axis, values, recommended, at, onRecord = null) {
     const value = recommended.setting[axis.key];
     if (values.includes(value)) marks.push({ at: at(value), text: value === null ? NO_LIMIT : `${count(value)} recommended`, name: "recommended" });
   }
-  if (onRecord !== null && onRecord !== recommended?.setting?.[axis.key]) marks.push({ at: at(onRecord), text: `${count(onRecord)} on record`, name: "on-record" });
+  const leftOff = recommended?.action === "leave" ? recommended.candidate?.[axis.key] : null;
+  if (values.includes(leftOff) && leftOff !== null) marks.push({ at: at(leftOff), text: `${count(leftOff)} safe, left off`, name: "left-off" });
+  if (onRecord !== null && onRecord !== recommended?.candidate?.[axis.key]) marks.push({ at: at(onRecord), text: `${count(onRecord)} on record`, name: "on-record" });
   for (const { value, label } of axis.ticks) {
     const first = label.split(", ")[0];
     marks.push({ at: at(value), text: `${count(value)} ${first}`, name: "harness", title: `${count(value)}: default of ${label}` });
@@ -141,7 +143,7 @@ function capSlider(axis, act) {
 
 // The share of successes that the recommendation keeps at least. A page without a kernel holds one.
 function keepControl({ keep, keeps, answer, recommended, grid }, act) {
-  const words = [answer.curve.on_record, recommended?.words].filter(Boolean).join(" ");
+  const words = [answer.curve.on_record, recommended?.setting ? recommended.words : null].filter(Boolean).join(" ");
   const shown = (share) => `${percent(share)} of successes`;
   return h("div", { class: "keep" },
     h("label", { class: "choice" }, h("span", {}, "Keep at least"), grid
@@ -153,18 +155,20 @@ function keepControl({ keep, keeps, answer, recommended, grid }, act) {
 
 // The button for what is recommended; where there is none, why.
 function adviceButton({ recommended, searching, grid, answer }, act) {
+  if (recommended && !recommended.setting) {
+    return h("div", { class: "advised" }, h("p", { class: "quiet boolab-why" }, "Nothing is recommended: ", visible(recommended.words)));
+  }
   const wanted = recommended?.setting;
   const isSet = wanted && Object.keys(wanted).every((name) => wanted[name] === answer.setting[name]);
   const late = grid && !recommended ? "This page was made before the recommendation was computed" : null;
-  const reason = recommended?.reason ? `Nothing can be recommended: ${visible(recommended.reason)}` : late;
   const limits = wanted ? recommended.words.split(": ")[1].replace(/\.$/, "") : "";
   const text = isSet ? `Recommended ${limits} is set` : wanted ? `Set recommended ${limits}` : searching ? "Computing the recommendation\u2026" : "Set the recommendation";
   return h("div", { class: "advised" },
     h("button", {
-      class: "boolab-recommend", type: "button", disabled: Boolean(reason) || isSet || (searching && !recommended), title: isSet ? "The numbers are those of this setting." : reason,
+      class: "boolab-recommend", type: "button", disabled: Boolean(late) || isSet || (searching && !recommended), title: isSet ? "The numbers are those of this setting." : late,
       onclick: () => act.choose(grid ? wanted : { recommended: true }),
     }, text),
-    reason ? h("p", { class: "quiet boolab-why" }, `${reason}.`) : null);
+    late ? h("p", { class: "quiet boolab-why" }, `${late}.`) : null);
 }
 
 // How calls are counted. A page without a kernel holds one way only.

@@ -48,7 +48,7 @@ function table(data, open, act) {
   const { cut, rows } = answer;
   if (answer.short === NO_LIMIT) {
     return h("section", { class: "hint" }, h("h4", {}, `No ${base.noun} is stopped`),
-      h("p", { class: "quiet" }, "Move a slider, choose a cap in the figure, or set the recommendation: what it stops is listed here, and can be replayed."));
+      h("p", { class: "quiet" }, `Move a slider${data.recommended?.setting ? ", set the recommendation," : ""} or choose a cap in the figure: what it stops is listed here, and can be replayed.`));
   }
   if (!cut.n) return h("section", {}, h("h4", {}, `This setting stops no ${base.noun}`));
   const [won, rest] = [rows.filter(({ success }) => success), rows.filter(({ success }) => !success)];
@@ -108,8 +108,8 @@ function advice({ base, recommended, searching }, open) {
   if (!text.length) return null;
   const sure = recommended?.setting
     ? `${recommended.words} It keeps at least ${percent(recommended.keep, 1)} of the ${base.success}.`
-    : searching && !recommended ? text[0] : `Nothing can be recommended: ${visible(recommended.reason)}.`;
-  return fold(open, "advice", { class: "advice" }, [h("b", {}, "Recommended"), " ", sure],
+    : recommended ? visible(recommended.words) : text[0];
+  return fold(open, "advice", { class: "advice" }, [h("b", {}, recommended && !recommended.setting ? "Nothing is recommended" : "Recommended"), " ", sure],
     recommended ? [...text, ...recommended.notes].map((line) => h("p", { class: "quiet" }, visible(line))) : null);
 }
 
@@ -117,7 +117,7 @@ const FIRST = ["claude-code", "langgraph", "pydantic-ai", "boolab"]; // the harn
 
 // A row for each harness: its name, the lines with the limits, a button that copies the text, and the whole text folded.
 function howToSet({ answer }, open) {
-  if (answer.short === NO_LIMIT) return h("section", { class: "ways" }, h("h4", {}, "How to set it"), h("p", { class: "quiet" }, "Set a limit first: what to paste into each harness is then here."));
+  if (answer.short === NO_LIMIT) return h("section", { class: "ways" }, h("h4", {}, "How to set it"), h("p", { class: "quiet" }, "Where a limit is set, what to paste into each harness is here."));
   const ways = answer.how.filter(({ short }) => short);
   const inView = FIRST.flatMap((name) => ways.filter((way) => way.name === name));
   const rest = ways.filter((way) => !inView.includes(way));

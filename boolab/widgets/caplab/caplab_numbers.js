@@ -32,13 +32,14 @@ const shownAgent = ({ agents, answer }) => agents.find(({ name }) => name === an
 // What the numbers are of: an agent, its data set and its runs.
 function heading(data) {
   const { title, detail } = shownAgent(data);
-  const several = data.agents.length > 1 ? "A limit fits the agent and the data set that it was chosen for." : "";
+  const several = data.recommended?.overview.map(visible).join(" ") ?? "";
   return h("div", { class: "of" }, h("p", {}, h("b", {}, "CapLab"), ` \u00b7 ${visible(title)}, ${visible(detail)}`), h("p", { class: "quiet" }, several));
 }
 
-function verdict({ answer }) {
-  const [first, rest] = answer.verdict;
-  return h("p", { class: "verdict" }, visible(first), rest ? h("span", {}, ` ${visible(rest)}`) : null);
+function verdict({ answer, recommended, searching }) {
+  const late = searching && !recommended ? ["The recommendation is being computed."] : [];
+  const [first, ...rest] = [...answer.verdict, ...late].map(visible);
+  return h("p", { class: "verdict" }, first, rest.length ? h("span", {}, ` ${rest.join(" ")}`) : null);
 }
 
 // The base of a number, and apart from it shares of other amounts, for which a narrow cell has no room.

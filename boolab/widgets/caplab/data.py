@@ -6,31 +6,39 @@ import dataclasses
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 import numpy as np
-import pandas as pd
 
 from boolab.core.run import Run
 from boolab.core.run_tree import flag_labelled_groups, order_agents, roots_in
-from boolab.core.text import clean, count, shorten
+from boolab.core.text import clean
 from boolab.core.types import Identities
+from boolab.display.numbers import level
+from boolab.display.text import capitalize
 from boolab.errors import SettingError
 from boolab.frames.runs import Runs, as_runs
 from boolab.frames.tables import tools_called
 from boolab.harnesses.setting import ALL_AGENTS, Setting, identity_words
 from boolab.io.checks import is_whole
 from boolab.limits.table import AGENT_LIMITS, LIMITS
+from boolab.stats.recommend.decide import GroupDecision
+from boolab.stats.recommend.decision import Decision
+from boolab.stats.recommend.groups import default_keys, kinds_of, name_of, shared_errors
+from boolab.stats.recommend.question import measure_of
 from boolab.stats.recommend.recommend import recommend
+from boolab.stats.recommend.words import reason_in_words, sentences_of, verdict_of
 from boolab.whatif.from_runs import ledger_of
 from boolab.whatif.grid import settings_of
-from boolab.whatif.step_table import LABEL, PROXY, TURN_PROXY, Ledger, UnitNoun, check_scope, unit_of
+from boolab.whatif.step_table import PROXY, Ledger, UnitNoun, check_scope, unit_of
 from boolab.widgets.caplab.controls import values_of
+from boolab.widgets.caplab.how_to_set import short_of
 from boolab.widgets.caplab.question import Question, RunGroup, groups_of
 from boolab.widgets.caplab.table import CapTable
 
 _Value = TypeVar("_Value")
 
+_START: Final = Setting()
 MAX_LEDGERS: Final = 4
 MAX_TABLES: Final = 3
 
@@ -41,7 +49,9 @@ class CapTables:
     One thread uses it. Another one may only `search`.
     """
 
-    def __init__(self, runs: Runs, question: Question) -> None:
+    def __init__(
+        self, runs: Runs, question: Question, start: Setting = _START, decision: Decision | None = None
+    ) -> None:
         run_list = as_runs(runs)
         if question.success == "label" and run_list and all(run.success is None for run in run_list):
             msg = "success='label': no run has a label; see bl.label, or success='ended' for the proxy"
@@ -53,12 +63,32 @@ class CapTables:
         self.question = question
         self.roots = _agents_of_roots(run_list)
         """The agents that families began with, the most frequent first; empty where no run is of a subagent."""
-        self.groups = {group.name: group for group in groups_of(run_list, families=bool(self.roots))}
-        """By name, the groups of runs that there are limits for."""
         self._ledgers: OrderedDict[Hashable, Ledger] = OrderedDict()
+        ledger = self.ledger(start)
+        self.keys = (
+            default_keys(ledger, start.scope, question.success, question.keep, 1 - question.confidence)
+            if decision is None
+            else [*decision.keys]
+        )
+        """The columns that keep groups apart: those of the decision, by default as `recommend` keeps them apart."""
+        if self.roots and self.keys != ["agent"]:
+            msg = 'decision: these runs have subagents, and limits of their own: expected recommend(runs, by="agent")'
+            raise SettingError(msg)
+        columns = ledger.runs[self.keys].itertuples(index=False, name=None)
+        values = [*map(name_of, columns)] if self.keys else [()] * len(run_list)
+        families = bool(self.roots)
+        self.groups = {group.name: group for group in groups_of(run_list, self.keys, values, families=families)}
+        """By name, the groups of runs that there are limits for."""
+        self._shared: dict[Hashable, tuple[str, dict[tuple[object, ...], float]]] = {}
         self._tables: OrderedDict[Hashable, CapTable] = OrderedDict()
         self._found: dict[Hashable, dict[Question, dict[str, Any]]] = {}
         """What is recommended, by the place of a table, then by the options of the study."""
+        if decision is not None:
+            asked = {(group.question.keep, group.question.confidence) for group in decision.groups}
+            if asked - {(question.keep, question.confidence)}:
+                msg = f"decision: keep={question.keep}, confidence={question.confidence}: expected its own"
+                raise SettingError(msg)
+            self.add(start, question, self._plain_decision(decision, question, self._names(start)))
         self._set_by_code: dict[str, set[int]] = {name: set() for name in AGENT_LIMITS}
         """By axis, the values that code has set, beside those that make a difference in these runs."""
 
@@ -100,8 +130,28 @@ class CapTables:
     def _apply_question(self, table: CapTable, setting: Setting) -> CapTable:
         """The table with what is asked of it now."""
         table.question = self.question
+        table.error = self._error(setting)
         table.found = self.find_recommendation(setting)
         return table
+
+    def _error(self, setting: Setting) -> float:
+        """The error that a group may have: its part, as the groups that are kept apart share it."""
+        group = self.group(setting)
+        if group is None or group.key is None:
+            return 1 - self.question.confidence
+        return self._parts(setting)[1][group.key]
+
+    def _parts(self, setting: Setting) -> tuple[str, dict[tuple[object, ...], float]]:
+        """What is saved in the groups that are kept apart, and the error of each, as `recommend` has them."""
+        question = self.question
+        key = (setting.scope, question.keep, question.confidence)
+        if key not in self._shared:
+            kinds = kinds_of(self.ledger(setting), self.keys, question.success)
+            groups = [group for kind in kinds for group in kind.groups]
+            errors = shared_errors([units for _, units in groups], question.keep, 1 - question.confidence)
+            by_name = {name_of(names): error for (names, _), error in zip(groups, errors, strict=True)}
+            self._shared[key] = measure_of((units for _, units in groups), question.objective), by_name
+        return self._shared[key]
 
     def _count_table(self, setting: Setting) -> CapTable:
         of_all = self.ledger(setting)
@@ -118,8 +168,10 @@ class CapTables:
         group_ledger = of_all if group is None else of_all.take(mask)
         if group is not None and self.question.success is None and not self._has_labels(group):
             group_ledger = dataclasses.replace(group_ledger, success_by=PROXY)
+        is_apart = group is not None and group.key is not None
+        measure = self._parts(setting)[0] if is_apart else None
         noun = self._unit_noun(of_all, group_ledger)
-        return CapTable(group_ledger, noun, values, self.name_agent(setting), self.question)
+        return CapTable(group_ledger, noun, values, self.name_agent(setting), self.question, measure)
 
     def _unit_noun(self, of_all: Ledger, group_ledger: Ledger) -> UnitNoun:
         """What is counted: the agents of families that have no labels count the same, as `recommend` decides it."""
@@ -155,31 +207,30 @@ class CapTables:
         return {name: next(axis.counter for axis in axes if axis.name == name) for name in AGENT_LIMITS}
 
     def _advised_values(self, setting: Setting, name: str) -> set[int]:
-        """The values of an axis that are recommended for some share to keep, so that they stay on its slider."""
-        limits = [
-            recommendation["setting"] or {} for recommendation in self._found.get(_table_key(setting), {}).values()
-        ]
+        """The values of an axis that a decision is about for some share to keep, so that they stay on its slider."""
+        limits = [found["candidate"] or {} for found in self._found.get(_table_key(setting), {}).values()]
         return {limit_values[name] for limit_values in limits if limit_values.get(name) is not None}
 
     def find_recommendation(self, setting: Setting) -> dict[str, Any] | None:
-        """The recommendation for a setting's identity, scope and agent; None if it has not been computed."""
+        """The decision for a setting's identity, scope and group, as `search` returns it; None if not yet computed."""
         return self._found.get(_table_key(setting), {}).get(self.question)
 
     def get_recommendation(self, setting: Setting) -> dict[str, Any]:
-        """The result of `recommend` for a setting's identity, scope and agent; the first time takes a while."""
+        """The decision of `recommend` for a setting's identity, scope and group; the first time takes a while."""
         result = self.find_recommendation(setting)
         if result is None:
-            result = self.search(setting, self.question)
-            self.add(setting, self.question, result)
-        return result
+            self.add(setting, self.question, self.search(setting, self.question))
+            result = self.find_recommendation(setting)
+        return cast("dict[str, Any]", result)
 
-    def add(self, setting: Setting, question: Question, result: dict[str, Any]) -> None:
-        """Keep the result of a search, and put its values on the sliders."""
-        key = _table_key(setting)
-        self._found.setdefault(key, {})[question] = result
-        table, limits = self._tables.get(key), result["setting"] or {}
-        if table is not None and any(value not in table.options[name] for name, value in limits.items()):
-            del self._tables[key]  # the next one has them
+    def add(self, setting: Setting, question: Question, results: Mapping[str, dict[str, Any]]) -> None:
+        """Keep the results of a search, and put their values on the sliders."""
+        for name, result in results.items():
+            key = _table_key(setting._replace(agent=name))
+            self._found.setdefault(key, {})[question] = result
+            table, limits = self._tables.get(key), result["candidate"] or {}
+            if table is not None and any(value not in table.options[name] for name, value in limits.items()):
+                del self._tables[key]  # the next one has them
 
     def put_on_sliders(self, limits: Mapping[str, object]) -> None:
         """Give the sliders values that code sets, so that one setting can be tried on any runs."""
@@ -195,42 +246,81 @@ class CapTables:
                 for key in [key for key, table in self._tables.items() if value not in table.options[name]]:
                     del self._tables[key]  # the next one has it
 
-    def search(self, setting: Setting, question: Question) -> dict[str, Any]:
-        """The result of `recommend`, as `get_recommendation` has it. Another thread may call it: it keeps nothing."""
-        group = None if self.roots else self.group(setting)
-        runs = self._as_given if group is None else [self._as_given[index] for index in group.runs]
-        empty_result: dict[str, Any] = {
-            "keep": question.keep, "confidence": question.confidence, "setting": None, "tasks": 0, "notes": [],
-        }  # fmt: skip
-        if question.success == "label" and all(run.success is None for run in runs):
-            reason = "no run of this agent has a label"
-            return empty_result | {"reason": reason, "sentences": [f"N{reason[1:]}: nothing is recommended."]}
+    def search(self, setting: Setting, question: Question) -> dict[str, dict[str, Any]]:
+        """The decision of `recommend`, by the name of the group: of all that are kept apart at once, or of a union.
+
+        Each is plain data: action, setting (None unless it is to be set), candidate (the setting that the evidence is
+        about), verdict, sentences, notes and reason are those of the decision; `words` is the answer in a few words,
+        and `overview` that for all groups. Another thread may call it, as it keeps nothing.
+        """
+        union = self.groups.get(setting.agent)
+        is_apart = bool(self.roots) or union is None or union.key is not None
+        runs = self._as_given
+        names = self._names(setting)
+        if not is_apart and union is not None:
+            runs, names = [runs[index] for index in union.runs], {(): setting.agent}
         try:
-            advice = recommend(
-                runs, question.keep, question.confidence, question.objective, success=question.success,
-                scope=setting.scope,
-                policy=question.policy, identity=_drop_uncalled_tools(runs, setting.identity),
-                by="agent" if self.roots else None,
+            decision = recommend(
+                runs, question.keep, question.confidence, question.objective, by=self.keys if is_apart else [],
+                success=question.success, scope=setting.scope, policy=question.policy,
+                identity=_drop_uncalled_tools(runs, setting.identity),
             )  # fmt: skip
         except SettingError as error:
-            if question.policy is None:
+            if question.policy is None and question.success is None:
                 raise
-            return {**empty_result, "reason": "not under this policy", "sentences": [f"No recommendation. {error}."]}
-        row = advice.frame.iloc[[*advice.frame["agent"]].index(setting.agent) if self.roots else 0]
-        row_limits = {name: row.get(name, pd.NA) for name in AGENT_LIMITS}
-        limits = {name: None if value is pd.NA else int(value) for name, value in row_limits.items()}
-        return empty_result | {
-            "setting": limits if row["qualifies"] else None,
-            "reason": None if row["qualifies"] else _missing_reason(row),
-            "tasks": int(row["tasks"]),
-            "more_needed": int(row["more_needed"]),
-            "sentences": [
-                clean(sentence)
-                for sentence in advice.sentences
-                if not self.roots or sentence.startswith(f"{shorten(setting.agent)}: ")
-            ],
-            "notes": [*map(clean, advice.notes)],
-        }
+            empty = _plain(question, verdict=[f"There is no recommendation: {clean(str(error))}."], words="None.")
+            return dict.fromkeys(names.values(), empty)
+        return self._plain_decision(decision, question, names)
+
+    def _names(self, setting: Setting) -> dict[tuple[object, ...], str]:
+        """The names of the groups that are kept apart, by their values."""
+        if not self.keys:
+            return {(): setting.agent}
+        return {group.key: group.name for group in self.groups.values() if group.key is not None}
+
+    @staticmethod
+    def _plain_decision(
+        decision: Decision, question: Question, names: Mapping[tuple[object, ...], str]
+    ) -> dict[str, dict[str, Any]]:
+        """A decision as plain data, by the name of the group."""
+        overview = [*map(clean, decision.verdict)] if len(decision.groups) > 1 else []
+        found = {names[name_of(one.names)]: _of_group(question, one, decision, overview) for one in decision.groups}
+        rest = _plain(question, verdict=[*decision.verdict], words="None.", overview=overview)
+        return dict.fromkeys(names.values(), rest) | found
+
+
+def _plain(question: Question, **facts: Any) -> dict[str, Any]:  # noqa: ANN401 - of a decision
+    """A decision as plain data; without facts, one that sets nothing."""
+    return {
+        "keep": question.keep, "confidence": question.confidence, "action": "not_yet", "reason": "no_run",
+        "setting": None, "candidate": None, "verdict": [], "words": "", "overview": [], "sentences": [], "notes": [],
+        "tasks": 0, "more_needed": 0,
+    } | facts  # fmt: skip
+
+
+def _of_group(
+    question: Question, group: GroupDecision, decision: Decision, overview: Sequence[str]
+) -> dict[str, Any]:  # fmt: skip
+    """The decision on one group as plain data."""
+    no_limits = dict.fromkeys(AGENT_LIMITS)
+    candidate = None if group.candidate is None else no_limits | group.candidate.setting
+    is_set = group.action == "set"
+    level_text = level(question.confidence)
+    words = f"With {level_text} confidence: {short_of(candidate or {})}" if is_set else reason_in_words(group)
+    return _plain(
+        question,
+        action=group.action,
+        reason=group.reason,
+        setting=candidate if is_set else None,
+        candidate=candidate,
+        verdict=[*map(clean, verdict_of([group]))],
+        words=f"{clean(capitalize(words))}.",
+        overview=[*overview],
+        sentences=[*map(clean, sentences_of(group))],
+        notes=[*map(clean, decision.notes)],
+        tasks=group.choice.tasks,
+        more_needed=group.choice.missing,
+    )
 
 
 def _get_cached(
@@ -256,20 +346,6 @@ def _agents_of_roots(runs: Sequence[Run]) -> list[str]:
 
 def _table_key(setting: Setting) -> Hashable:
     return identity_words(setting.identity), setting.scope, setting.agent
-
-
-def _missing_reason(row: pd.Series[Any]) -> str:
-    """Why nothing is recommended, in a few words."""
-    n = int(row["more_needed"])
-    if not n:
-        return "no limit qualifies"
-    if row["largest_task"] > 1:
-        cluster = row["cluster"]
-        return f"needs {count(n, f'more {cluster}')} like these"
-    if row["success_by"] == LABEL:
-        return f"needs {count(n, 'more success', 'more successes')}"
-    noun = "turn" if row["success_by"] == TURN_PROXY else "run"
-    return f"needs {count(n, f'more {noun}')} that {'ends by itself' if n == 1 else 'end by themselves'}"
 
 
 def _drop_uncalled_tools(runs: Iterable[Run], identity: Identities) -> Identities:

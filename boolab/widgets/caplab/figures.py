@@ -37,8 +37,13 @@ class CapCurve:
         return [saved / total if total else None for saved, total in zip(self.saved, self.totals, strict=True)]
 
 
-def title_of(curve: CapCurve, keep: float, advised: int | None = None, confidence: float = 0.95) -> str:
-    """What the curve shows: the recommended cap, if `advised`, else the tightest one that keeps enough on record."""
+def title_of(
+    curve: CapCurve, keep: float, advised: int | None = None, confidence: float = 0.95, *, is_alone: bool = True
+) -> str:
+    """What the curve shows: the cap that is to be set, if `advised`, else the tightest one that does on record.
+
+    What is saved is that of the cap only where it `is_alone`; else other limits save some of it.
+    """
     if not curve.total:
         return f"What each cap saves of the {curve.measure}"
     if not _keeps(curve.kept_lower[-1], curve.total, keep):
@@ -49,11 +54,13 @@ def title_of(curve: CapCurve, keep: float, advised: int | None = None, confidenc
     share = curve.shares[[*curve.caps].index(cap)]
     kept_text = f"{level(keep)} of the {curve.success}"
     title = (
-        f"The tightest cap that keeps {kept_text} is {cap:,}"
+        f"On record the tightest cap that keeps {kept_text} is {cap:,}"
         if advised is None
         else f"With {level(confidence)} confidence a cap of {cap:,} keeps {kept_text}"
     )
-    return title if share is None else f"{title}: it saves {percent(share) if share else 'none'} of the {curve.measure}"
+    if share is None or not is_alone:
+        return title
+    return f"{title}: it saves {percent(share) if share else 'none'} of the {curve.measure}"
 
 
 def note_of(curve: CapCurve, confidence: float, other_limits: str = "", *, turns: bool) -> str:
@@ -226,36 +233,52 @@ def trade_in_numbers(kept: Mapping[str, int], saved: Mapping[str, Any], noun: st
     return Trade(saved["saved"], kept["of"] - kept["lower"], saved["of"], kept["of"], unit, noun)
 
 
-def verdict_of(
-    setting: Setting, kept: Mapping[str, int], saved: Mapping[str, Any], success: str, noun: str, keep: float = 0.0
+def position_verdict(
+    setting: Setting,
+    kept: Mapping[str, int],
+    saved: Mapping[str, Any],
+    success: str,
+    noun: str,
+    *,
+    keep: float = 0.0,
+    at_least: float = 1.0,
+    is_set: bool = True,
 ) -> list[str]:
-    """What a setting keeps and saves, and whether that is a good trade; if it keeps too little, that comes first."""
+    """What a setting keeps and saves on record; then the one thing to know: a broken promise, or a poor trade.
+
+    A trade is called good only where limits are to be set: `is_set`.
+    """
     limits = [LIMITS[name].with_value(value) for name, value in setting.limits.items() if value is not None]
     if not limits:
-        return ["No limit is set: nothing is stopped, and nothing is saved.", ""]
-    several = len(limits) > 1
-    lower, upper = kept["lower"], kept["upper"]
-    most = "" if lower == upper else f" ({upper:,} at most)"
-    keeps = f"{'keep' if several else 'keeps'} {lower:,} of {kept['of']:,} {success}{most}"
-    too_few = kept["of"] and lower / kept["of"] < keep - 1e-12
-    less = f", {_shares(kept)}, less than the {level(keep)} to keep," if too_few else ""
-    what = [f"{keeps}{less}"] if kept["of"] else []
+        return ["No limit is set: nothing is stopped, and nothing is saved."]
+    s = "" if len(limits) > 1 else "s"
+    lower, upper, total = kept["lower"], kept["upper"], kept["of"]
+    what = []
+    if total:
+        most = "" if lower == upper else f" ({upper:,} at most)"
+        too_few = lower / total < keep - 1e-12
+        less = f", less than the {level(keep)} to keep," if too_few else ""
+        what.append(f"keep{s} {lower:,} of {total:,} {success}{most}{less}")
     known = saved["share"] is not None
     if known:
-        what.append(f"{'save' if several else 'saves'} {percent(saved['share'])} of the {saved['label']}")
+        what.append(f"save{s} {percent(saved['share'])} of the {saved['label']}")
     if not what:
-        return ["Nothing is on record to keep or to save.", ""]
+        return ["Nothing is on record to keep or to save."]
     first = capitalize(f"{joined(limits)} {' and '.join(what)}.")
-    found = trade_in_numbers(kept, saved, noun)
-    trade = found.sentence.partition(":")[0].rstrip(".")  # its numbers are among the four below
-    advice = f": {BETTER_OFF}" if found.is_poor else ""
-    return [first, f"{trade}{advice}." if known and trade else ""]
-
-
-def _shares(kept: Mapping[str, int]) -> str:
-    """The share that is kept, or where it is not known for certain, from the least to the most."""
-    ends = dict.fromkeys(floor_percent(kept[end] / kept["of"]) for end in ("lower", "upper"))
-    return " to ".join(ends)
+    if total and lower / total < keep - 1e-12:
+        return [first]
+    if total and at_least < keep:
+        shown = f"{'It is' if s else 'They are'} shown to keep at least {floor_percent(at_least)} of future ones"
+        return [first, f"{shown}, less than the {level(keep)} to keep."]
+    trade = trade_in_numbers(kept, saved, noun)
+    if not known or not trade.sentence:
+        return [first]
+    finding = trade.sentence.partition(":")[0].rstrip(".")  # its numbers are among the four below
+    if trade.is_poor:
+        return [first, f"{finding}: {BETTER_OFF}."]
+    if is_set or not trade.lost:
+        return [first, f"{finding}."]
+    return [first]
 
 
 def notes_of(

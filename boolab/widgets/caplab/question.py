@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Literal, NamedTuple
 
 from boolab.core.run import Run
@@ -58,10 +58,11 @@ class RunGroup(NamedTuple):
     """Runs that have a limit in common."""
 
     name: str  # its name as the `agent` of a setting
-    agent: str | None  # the agent of its runs; None for all agents
+    agent: str | None  # the agent of its runs; None for several
     runs: tuple[int, ...]  # the places of its runs
     title: str  # what it is called
     detail: str  # its data set and its number of runs
+    key: tuple[object, ...] | None  # its values of the columns that `recommend` keeps apart; None for a union of groups
 
     @property
     def limits_of(self) -> str:
@@ -69,39 +70,53 @@ class RunGroup(NamedTuple):
         return ALL_AGENTS if self.agent is None else self.agent
 
 
-def groups_of(runs: Sequence[Run], *, families: bool) -> list[RunGroup]:
-    """The groups of some runs: those of an agent on a data set, then unions of them; of `families`, agents alone."""
-    by_agent: dict[str, dict[str, list[int]]] = {}
-    for index, run in enumerate(runs):
-        name = "" if families else str(run.settings.get(SET) or "")
-        by_agent.setdefault(run.agent, {}).setdefault(name, []).append(index)
-    agent_groups, unions = [], []
-    for agent, sets in by_agent.items():
-        for name, indices in sets.items():
-            key = f"{agent}, {name or 'other runs'}" if len(sets) > 1 else agent
-            agent_groups.append(_group(key, agent, indices, runs))
-        if len(sets) > 1 and len(by_agent) > 1:
-            unions.append(_group(agent, agent, [*chain.from_iterable(sets.values())], runs))
-    keys: dict[int, str] = {}
-    for group in agent_groups:
-        keys |= dict.fromkeys(group.runs, group.name)
-    order = order_agents([*keys.values()], [runs[index].parent_run_id is None for index in keys])
-    agent_groups.sort(key=lambda group: order.index(group.name))
-    if len(agent_groups) > 1 and not families:
-        unions.append(_group(ALL_AGENTS, None, range(len(runs)), runs))
-    return [*agent_groups, *unions]
+def groups_of(
+    runs: Sequence[Run], keys: Sequence[str], values: Sequence[tuple[object, ...]], *, families: bool
+) -> list[RunGroup]:
+    """The groups that `recommend` keeps apart, then unions of them; of `families`, no unions.
+
+    `keys` are the columns that keep them apart, `values` those of each run.
+    """
+    places: dict[tuple[object, ...], list[int]] = {}
+    for index, key in enumerate(values):
+        places.setdefault(key, []).append(index)
+    agents = {key: {runs[index].agent for index in indices} for key, indices in places.items()}
+    n_groups = Counter(agent for names in agents.values() for agent in names)
+    groups = []
+    for key, indices in places.items():
+        agent = next(iter(agents[key])) if len(agents[key]) == 1 else None
+        is_alone = agent is not None and n_groups[agent] == 1 and ("agent" in keys or not keys)
+        parts = [
+            str(value or ("other runs" if name == SET else NO_NAME)) for name, value in zip(keys, key, strict=True)
+        ]
+        titles = [part for name, part in zip(keys, parts, strict=True) if name != SET] or [agent or NO_NAME]
+        name = str(agent) if is_alone else ", ".join(parts)
+        groups.append(RunGroup(name, agent, tuple(indices), clean(", ".join(titles)), _detail(runs, indices), key))
+    of_run = {index: group.name for group in groups for index in group.runs}
+    order = order_agents([of_run[index] for index in of_run], [runs[index].parent_run_id is None for index in of_run])
+    groups.sort(key=lambda group: order.index(group.name))
+    if families or len(groups) <= 1:
+        return groups
+    unions = [
+        RunGroup(agent, agent, indices, clean(agent) or NO_NAME, _detail(runs, indices), None)
+        for agent, n in n_groups.items()
+        if n > 1 and len(n_groups) > 1
+        for indices in [tuple(index for index, run in enumerate(runs) if run.agent == agent)]
+    ]
+    every = tuple(range(len(runs)))
+    return [*groups, *unions, RunGroup(ALL_AGENTS, _only(n_groups), every, "all together", _detail(runs, every), None)]
 
 
-def _group(name: str, agent: str | None, indices: Sequence[int], runs: Sequence[Run]) -> RunGroup:
+def _only(agents: Collection[str]) -> str | None:
+    """The agent, if there is one."""
+    return next(iter(agents)) if len(agents) == 1 else None
+
+
+def _detail(runs: Sequence[Run], indices: Iterable[int]) -> str:
     group_runs = [runs[index] for index in indices]
-    title = "all together" if agent is None else clean(agent) or NO_NAME
-    return RunGroup(name, agent, tuple(indices), title, _detail(group_runs))
-
-
-def _detail(runs: Sequence[Run]) -> str:
-    data_sets = data_sets_of(runs)
+    data_sets = data_sets_of(group_runs)
     set_text = clean(data_sets[0]) if len(data_sets) == 1 else f"{len(data_sets)} data sets"
-    return f"{set_text}, {count(len(runs), 'run')}" if data_sets else count(len(runs), "run")
+    return f"{set_text}, {count(len(group_runs), 'run')}" if data_sets else count(len(group_runs), "run")
 
 
 def data_sets_of(runs: Sequence[Run]) -> list[str]:

@@ -55,11 +55,14 @@ class KeptByTask:
         is_lost = (keys != np.iinfo(keys.dtype).max).astype(np.int64)
         return np.add.reduceat(is_lost, self._first, axis=0) if len(self._rows) else is_lost
 
-    def least(self, columns: Sequence[Sequence[int]], confidence: float) -> Array:
-        """The lower bound for each setting. Settings that lose as many have to lose the same, as along one axis."""
+    def least(self, columns: Sequence[Sequence[int]], error: float) -> Array:
+        """The lower bound for each setting, asked by itself, so that it has all of the error that the runs may have.
+
+        Settings that lose as many have to lose the same, as along one axis.
+        """
         lost = self.lost(columns)
         _, first, inverse = np.unique(lost.sum(axis=0), return_index=True, return_inverse=True)
-        return kept_bound(lost[:, first], self._sizes, 1 - confidence)[inverse]
+        return kept_bound(lost[:, first], self._sizes, error)[inverse]
 
 
 class SavedByTask:

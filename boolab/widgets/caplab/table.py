@@ -19,7 +19,7 @@ from boolab.errors import SettingError
 from boolab.harnesses.setting import Limits, Setting, describe_counting
 from boolab.limits.table import AGENT_LIMITS, LIMITS, MEASURES
 from boolab.stats.intervals import Array
-from boolab.stats.recommend.candidates import measure_of
+from boolab.stats.recommend.question import measure_of
 from boolab.whatif.aggregate import Sums, aggregate_of
 from boolab.whatif.first_crossing import RANKS, UNDECIDED, Places
 from boolab.whatif.grid import Settings, settings_of
@@ -32,11 +32,11 @@ from boolab.widgets.caplab.figures import (
     frontier_title,
     note_of,
     notes_of,
+    position_verdict,
     skipped_values,
     tips_of,
     title_of,
     trade_in_numbers,
-    verdict_of,
 )
 from boolab.widgets.caplab.how_to_set import how_to_set, short_of
 from boolab.widgets.caplab.question import Question
@@ -57,13 +57,20 @@ class CapTable:
         noun: What one of them is called: "run" or "turn"; see `unit_of`.
         options: By axis, the values of its slider, from tight to loose; None, which is off, comes last.
         question: The options of the study. The title of the figure is of the share of successes to keep.
-        found: What is recommended, as `CapTables.get_recommendation` returns it; None until it has been computed. The
-            title is of its limits where they are those of the figure.
+        error: The error that the lower bound of a setting has: that of the whole group, as if it was asked by itself.
+        found: The decision, as `CapTables.get_recommendation` returns it; None until it has been computed. The title
+            is of its limits where they are those of the figure.
         complete: By axis, whether these are all whole numbers up to the largest that makes a difference.
     """
 
     def __init__(
-        self, ledger: Ledger, noun: UnitNoun, values: Mapping[str, Values], base_setting: Setting, question: Question
+        self,
+        ledger: Ledger,
+        noun: UnitNoun,
+        values: Mapping[str, Values],
+        base_setting: Setting,
+        question: Question,
+        measure: str | None = None,
     ) -> None:
         self._n_runs = ledger.n_runs
         self.ledger = ledger = (ledger.split_spans() if ledger.success_by == PROXY else ledger).apply_own_limits()
@@ -85,13 +92,15 @@ class CapTable:
         self._begins = _begins(ledger) if self.noun == "turn" else np.zeros(ledger.n_runs, dtype=np.int64)
         self._extent = _extent(ledger, self._places)
         self.found: Mapping[str, Any] | None = None
-        self.measure = measure_of([ledger], question.objective)
+        self.error = 1 - question.confidence
+        self.measure = measure or measure_of([ledger], question.objective)
         weights = weights_of(ledger, self._places, self.measure)
         self._by_task = SavedByTask(ledger, self._settings, weights, self._first_stops)
         self._successes = int((ledger.success == 1).sum())
         self._kept_by_task = KeptByTask(ledger, self._first_stops)
         self._last_curve: tuple[Hashable, CapCurve] | None = None
-        end = end_of(self._extent, self.opening["max_steps"] or 1)
+        on_record = find_tightest(self._curve_over("max_steps", dict.fromkeys(AGENT_LIMITS)), question.keep)
+        end = end_of(self._extent, on_record or 1)
         self._edges, self._end = edges_of(end, self.longest_run)
 
     @property
@@ -106,11 +115,9 @@ class CapTable:
 
     @property
     def opening(self) -> dict[str, Any]:
-        """The limits that are shown at first: the recommended ones; until they are known, a cap that does on record."""
+        """The limits that are shown at first: those to set; none, where or until there are none."""
         no_limits: Limits = dict.fromkeys(AGENT_LIMITS)
-        if self.found is not None:
-            return {**(self.found["setting"] or no_limits)}
-        return {**no_limits, "max_steps": find_tightest(self._curve(no_limits), self.question.keep)}
+        return {**no_limits, **((self.found and self.found["setting"]) or {})}
 
     # --- One setting --------------------------------------------------------------------------------------------------
 
@@ -150,7 +157,7 @@ class CapTable:
         proxy = self.ledger.success_by != LABEL
         return {
             "setting": {**setting.limits, "agent": setting.agent},
-            "verdict": verdict_of(setting, kept_counts, saved[0], self._success, self.noun, self.question.keep),
+            "verdict": self._verdict(setting, counts),
             **counts,
             "trade": {"each": trade.each, "costs": trade.costs, "poor": trade.is_poor},
             "numbers": figures_of(
@@ -163,6 +170,19 @@ class CapTable:
             "short": short_of(setting.limits),
             "how": how_to_set(setting._replace(agent=self._where.agent), self.question.policy),
         }
+
+    def _verdict(self, setting: Setting, counts: Mapping[str, Any]) -> list[str]:
+        """The verdict on a setting: the decision's where it is about it, else what the record shows of it."""
+        found = self.found
+        if found is not None:
+            decided = [found["setting"]] if found["setting"] else [dict.fromkeys(AGENT_LIMITS), found["candidate"]]
+            if setting.limits in decided:
+                return [*found["verdict"]]
+        is_set = found is not None and found["action"] == "set"
+        return position_verdict(
+            setting, counts["kept"], counts["saved"][0], self._success, self.noun,
+            keep=self.question.keep, at_least=counts["at_least"], is_set=is_set,
+        )  # fmt: skip
 
     def _index_of(self, name: str, value: int | None) -> int:
         values = self.options[name]
@@ -247,7 +267,7 @@ class CapTable:
     def curve(self, limits: Limits) -> dict[str, Any]:
         """What is kept and saved over all caps, the other limits as they are, and the titles that this gives."""
         curve, confidence = self._curve(limits), self.question.confidence
-        cap, advised = find_tightest(curve, self.question.keep), self._advised_cap(limits)
+        cap = find_tightest(curve, self.question.keep)
         other_limits = {name: limits[name] for name in AGENT_LIMITS[1:] if limits[name] is not None}
         loops = self._curve_over("doom_loop", {**limits, "max_steps": None})
         shares = [
@@ -260,7 +280,9 @@ class CapTable:
             "upper": [*curve.upper],
             "at_least": np.round(curve.at_least, 4).tolist(),
             "saved": [None if share is None else round(share, 4) for share in curve.shares],
-            "title": title_of(curve, self.question.keep, advised, confidence),
+            "title": title_of(
+                curve, self.question.keep, self._advised_cap(limits), confidence, is_alone=not other_limits
+            ),
             "note": note_of(curve, confidence, short_of(other_limits) if other_limits else "", turns=self._turns()),
             "on_record": (
                 f"On record: {f'no cap that stops a {self.noun}' if cap is None else short_of({'max_steps': cap})}."
@@ -277,7 +299,7 @@ class CapTable:
         The last one stays, because bounds take most of the time of a move, and a move of the cap changes none of them.
         """
         other_limits = [limits[name] for name in AGENT_LIMITS[1:]]
-        key = (*other_limits, self.question.confidence)
+        key = (*other_limits, self.error)
         if self._last_curve is None or self._last_curve[0] != key:
             curve, bounds = self._curve_over("max_steps", limits), self._lower_bounds(limits).tolist()
             is_unlimited = other_limits == [None] * len(other_limits) and curve.kept_lower[-1] == self._successes
@@ -291,7 +313,7 @@ class CapTable:
         for index, own in enumerate(self._settings.axes):
             if own.name == "max_steps":
                 columns[index] = list(range(len(self.options["max_steps"])))
-        return self._kept_by_task.least(columns, self.question.confidence)
+        return self._kept_by_task.least(columns, self.error)
 
     def _advised_cap(self, limits: Limits) -> int | None:
         """The recommended cap, if the other recommended limits are these."""

@@ -10,9 +10,8 @@ from typing import Any, Final, Literal, cast, overload
 
 import traitlets
 
-from boolab.core.text import count
+from boolab.core.text import clean, count
 from boolab.core.types import Identities, Scope
-from boolab.display.numbers import level
 from boolab.errors import SettingError, near
 from boolab.frames.runs import Runs, as_runs
 from boolab.frames.tables import tools_called
@@ -21,6 +20,8 @@ from boolab.harnesses.presets import get_policy, identity_under
 from boolab.harnesses.setting import ALL_AGENTS, Setting, format_kept, format_saved, format_setting
 from boolab.limits.call_identity import check_tools
 from boolab.limits.table import AGENT_LIMITS, MEASURES, MeasureName
+from boolab.stats.recommend.decision import Decision
+from boolab.stats.recommend.groups import name_of
 from boolab.trials.result import TrialResult
 from boolab.trials.trial import Trial
 from boolab.whatif.step_table import one_scope
@@ -28,7 +29,6 @@ from boolab.widgets._base.standalone_html import PagePart, pack
 from boolab.widgets._base.widget import page_or_path, png_of
 from boolab.widgets.caplab.controls import change_counting, counting_of, tools_by_calls
 from boolab.widgets.caplab.data import CapTables
-from boolab.widgets.caplab.how_to_set import short_of
 from boolab.widgets.caplab.page_settings import settings_in_page
 from boolab.widgets.caplab.question import Question
 from boolab.widgets.caplab.table import ROWS, CapTable
@@ -57,18 +57,19 @@ class CapLab(OpensRuns):
 
     What is kept, saved and stopped follows at once. It is counted from the recording, exactly; nothing is simulated. A
     success that a setting stops may or may not be kept, so the number of kept successes is given as two bounds. All of
-    this holds for limits that the model cannot see. The numbers are those of `counterfactual(..., aggregate=True)`, the
-    recommended setting is that of `recommend`. Where no run has a label, it counts turns as `recommend` does: each by
-    itself, because a cap starts again in each.
+    this holds for limits that the model cannot see. The numbers are those of `counterfactual(..., aggregate=True)`; the
+    decision (what to set, to leave off, or not yet) is that of `recommend`, in its words. Where no run has a label, it
+    counts turns as `recommend` does: each by itself, because a cap starts again in each.
 
-    It opens on the recommended setting, or without a limit where nothing can be recommended. Until that is computed, it
-    shows the tightest cap that keeps enough successes on record. A lower bound is that of a setting by itself: see
-    `boolab.stats.kept_share`.
+    It opens on the setting that is to be set, else without a limit, as it does until the decision is computed. A limit
+    that is safe and left off is marked as that. The lower bound of what a setting keeps is that of the setting by
+    itself, as if nothing else was asked of its group: at the whole error that the group may have. It is the same
+    whatever was computed before: see `boolab.stats.kept_share`.
 
-    A limit is for one agent on one data set. Where there are runs of several, those of the largest group are shown at
-    first; a tab of each leads to the others, and one to all together. The data set of a run is `settings["set"]`, else
-    what the name of its task begins with, up to a slash. Where there are runs of subagents, the limits are those of
-    one agent at a time, at first of the agent that families begin with. What is kept is what
+    A limit is for one group of runs. The groups are those that `recommend` keeps apart by default: agents and data
+    sets, and models, efforts and versions of the harness whose runs differ in length; they share the error. The largest
+    is shown at first; a tab of each leads to the others, and one to all together. Where there are runs of subagents,
+    the limits are those of one agent at a time, at first of the agent that families begin with. What is kept is what
     `counterfactual(..., grid={"max_steps@lead": ...}, by="agent")` reports for its runs. What is saved is the part that
     is cut off these runs, as if each of them were begun.
 
@@ -87,6 +88,8 @@ class CapLab(OpensRuns):
         trial: What `bl.trial` made of the same runs, or of those of one agent: the plan, whose result so far is taken,
             or a result. A step cap beyond the runs on record is drawn in the figure; a trial of anything else is a
             sentence and a table below it.
+        decision: What `recommend` returned for the same runs and arguments: its groups are shown, and nothing is
+            computed anew until another question is asked.
 
     Attributes:
         opened: The run that is open in Replay below, as `{"run": run_id, "step": n}`; None for none. Settable.
@@ -118,6 +121,7 @@ class CapLab(OpensRuns):
         identity: Identities | None = None,
         exempt: Sequence[str] = (),
         trial: Trial | TrialResult | None = None,
+        decision: Decision | None = None,
     ) -> None:
         identity = identity_under(policy, identity, exempt)
         run_list = as_runs(runs)
@@ -125,16 +129,15 @@ class CapLab(OpensRuns):
             msg = "CapLab: there is no run; expected one or more, such as bl.load_runs(path)"
             raise SettingError(msg)
         check_tools(identity, tools_called(run_list))
-        self._tables = CapTables(run_list, Question(policy, keep, confidence, objective, success))
-        self._replays: tuple[tuple[str, ...], dict[str, PagePart]] | None = None
-        self._search: asyncio.Task[None] | None = None
         policy_identity = "canonical" if policy is None else get_policy(policy).detectors.identity
         run_scope = cast("Literal['turn', 'run']", one_scope([run.source for run in run_list], scope))
+        start = Setting(identity=policy_identity if identity is None else identity, scope=run_scope)
+        self._tables = CapTables(run_list, Question(policy, keep, confidence, objective, success), start, decision)
+        self._replays: tuple[tuple[str, ...], dict[str, PagePart]] | None = None
+        self._search: asyncio.Task[None] | None = None
         groups = list(self._tables.groups.values())
         self._trial = None if trial is None else TrialEvidence(trial, run_list, groups)
-        agent = self._first_agent()
-        start = Setting(identity=policy_identity if identity is None else identity, scope=run_scope, agent=agent)
-        self._setting = self._opening(start)
+        self._setting = self._opening(start._replace(agent=self._first_agent()))
         self._untouched = True
         self._answered: int | None = None
         self._others_in_page = True
@@ -151,7 +154,7 @@ class CapLab(OpensRuns):
 
     @property
     def setting(self) -> dict[str, Any]:
-        """The values of the controls: max_steps, tool_budget, doom_loop (None is off), identity, scope, agent.
+        """The values of the controls: max_steps, tool_budget, doom_loop (None is off), identity, scope, agent (group).
 
         Setting it moves them: what is left out stays as it is.
         """
@@ -179,10 +182,11 @@ class CapLab(OpensRuns):
 
     @property
     def recommended(self) -> dict[str, Any]:
-        """The recommended setting for the present identity, scope and agent, and its evidence.
+        """The decision of `recommend` for the present identity, scope and agent, as plain data.
 
-        The first time takes seconds for thousands of runs. `setting` is None where nothing qualifies; `sentences`
-        explain it.
+        The first time takes seconds for thousands of runs. action is "set", "leave" or "not_yet", reason why; `setting`
+        is what to set, None where the action is another; `candidate` is the setting that the evidence is about. verdict
+        and `sentences` are the answer and what it rests on.
         """
         return self._tables.get_recommendation(self._setting)
 
@@ -197,6 +201,18 @@ class CapLab(OpensRuns):
         self._reopen()
         self._refresh()
         self._begin_search()
+
+    def name_group(self, values: Sequence[object]) -> str:
+        """The name, as the `agent` of a setting, of a group of runs.
+
+        Args:
+            values: The values of the group in the columns that separate runs: `GroupDecision.names`.
+
+        Returns:
+            The name.
+        """
+        names = {group.key: group.name for group in self._tables.groups.values()}
+        return names[name_of(values)] if len(self._agents) > 1 else self._setting.agent
 
     def _fit_to_sliders(self, setting: Setting, names: list[str]) -> Setting:
         """The setting with limits that are on the sliders of its identity and scope: the next looser ones."""
@@ -214,7 +230,7 @@ class CapLab(OpensRuns):
         return first if first in trial_groups or not trial_groups else trial_groups[0]
 
     def _opening(self, setting: Setting) -> Setting:
-        """The setting with the limits that are shown at first: the recommended ones, or a cap that does on record."""
+        """The setting with the limits that are shown at first: those to set, else none."""
         return setting._replace(**self._tables.get_table(setting).opening)
 
     def _reopen(self) -> None:
@@ -262,7 +278,7 @@ class CapLab(OpensRuns):
             "keep": self.keep,
             "keeps": sorted({*KEEPS, self.keep}),
             "answer": table.answer(setting, rows),
-            "recommended": recommendation and {**recommendation, "words": _summarise(recommendation)},
+            "recommended": recommendation,
             "searching": self._search is not None,
             "answered": self._answered,
             "grid": None,
@@ -292,8 +308,8 @@ class CapLab(OpensRuns):
     async def _find(self, setting: Setting) -> None:
         question = self._tables.question
         try:
-            recommendation = await asyncio.to_thread(self._tables.search, setting, question)
-            self._tables.add(setting, question, recommendation)
+            results = await asyncio.to_thread(self._tables.search, setting, question)
+            self._tables.add(setting, question, results)
         finally:
             self._search = None
             self._reopen()
@@ -339,11 +355,17 @@ class CapLab(OpensRuns):
         finally:
             self._others_in_page = True
 
+    def _live_bundle(self) -> dict[str, Any]:
+        """The live widget. Its text is that of the page, which has the decision: see `_saved_bundle`."""
+        return super()._live_bundle() | {"text/plain": repr(self)}
+
     def _saved_bundle(self) -> dict[str, Any]:
-        self._tables.get_recommendation(self._setting)  # the page has what the live view opens on in a moment
+        """The page and its text, both of what the live view opens on in a moment."""
+        self._tables.get_recommendation(self._setting)
         self._reopen()
         self._refresh()
-        return super()._saved_bundle()
+        text = "\n".join([repr(self), *map(clean, self._text().splitlines())])
+        return {"text/plain": text, **super()._saved_bundle()}
 
     def _title(self) -> str:
         base = self._tables.get_table(self._setting).base
@@ -354,12 +376,14 @@ class CapLab(OpensRuns):
         stopped = answer["cut"]
         recommendation = self._tables.find_recommendation(self._setting)
         trial_data = self._table_data(table, self._setting.agent)["trial"]
+        sentences = [] if recommendation is None else recommendation["sentences"]
         lines = [
             f"Setting: {format_setting(self._tables.name_agent(self._setting))}",
+            *answer["verdict"],
             f"Kept: {format_kept(answer['kept'])} {table.base['success']}.",
             *(f"Saved: {format_saved(saved)}." for saved in answer["saved"]),
             f"Stopped: {count(stopped['n'], table.noun)}, {stopped['succeeded']} of them {table.base['success']}.",
-            *([] if recommendation is None else recommendation["sentences"]),
+            *(line for line in sentences if not line.endswith(tuple(answer["verdict"]))),
             *([] if trial_data is None else [trial_data["sentence"]]),
             *table.base["notes"],
         ]
@@ -378,10 +402,10 @@ class CapLab(OpensRuns):
     def _held_data(self, setting: Setting, *, all_columns: bool) -> dict[str, Any]:
         """What a page holds of one agent."""
         table, recommendation = self._tables.get_table_once(setting), self._tables.find_recommendation(setting)
-        extra_limits = None if recommendation is None else recommendation["setting"]
+        extra_limits = None if recommendation is None else recommendation["candidate"]
         return {
             **self._table_data(table, setting.agent),
-            "recommended": recommendation and {**recommendation, "words": _summarise(recommendation)},
+            "recommended": recommendation,
             "grid": settings_in_page(table, setting, extra_limits, MAX_IN_PAGE, all_columns=all_columns),
         }
 
@@ -416,10 +440,3 @@ class CapLab(OpensRuns):
         table = self._tables.get_table(self._setting)
         caps, saved = table.caps_frame(self._setting.limits), MEASURES[table.measure].column
         return png_of(lambda figure: plot_caps(caps, saved=saved, ax=figure.subplots()), (9, 4))
-
-
-def _summarise(recommendation: Mapping[str, Any]) -> str:
-    """The recommended limits in a few words, with their confidence; "" if there are none."""
-    if recommendation["setting"] is None:
-        return ""
-    return f"With {level(recommendation['confidence'])} confidence: {short_of(recommendation['setting'])}."

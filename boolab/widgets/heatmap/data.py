@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
@@ -12,9 +12,9 @@ import pandas as pd
 
 from boolab.core.run import Run
 from boolab.core.text import clean, count, shorten
-from boolab.display.numbers import span, whole_percent
-from boolab.display.text import align_columns, capitalize
-from boolab.frames.dtypes import axis_value, is_missing
+from boolab.display.numbers import span
+from boolab.display.text import align_columns
+from boolab.frames.dtypes import axis_value
 from boolab.limits.table import LIMITS
 from boolab.plots._grid import UNITS, SuccessWords, setting, spent_and_saved
 from boolab.plots._grid_cells import Square
@@ -57,12 +57,6 @@ def heatmap_data(
     places = [_at(square, x, y, row) for row in square.rows.to_dict("records")]
     layers = [layer_of(one, places) for one in squares if not one.empty]
     layers += filter(None, [frontier_layer(one, places) for one in squares])
-    best = best_of(square) if square.marked_row is None else None
-    verdict = verdict_of(square, best, x, y)
-    for layer in layers:
-        if verdict and layer["value"] in ("kept_lower", "saved_steps"):
-            layer["title"] = verdict
-    at_best = None if best is None else _at(square, x, y, best)
     marked = None if square.marked_row is None else _at(square, x, y, square.marked_row)
     for up in reversed(range(len(square.up_values))):
         line = []
@@ -73,7 +67,6 @@ def heatmap_data(
                 "edges": _edges(square.good, up, across),
                 "good": bool(square.good is not None and square.good[up, across]),
                 "recommended": (up, across) == marked,
-                "best": (up, across) == at_best,
                 "name": f"{setting(x, square.across[across])}, {setting(y, square.up_values[up])}",
                 "facts": [] if row is None else list(_facts(row, square.words)),
                 "listed": _as_lists(listed.get((up, across)), number, whys),
@@ -100,7 +93,6 @@ def heatmap_text(data: Mapping[str, Any]) -> str:
         lines += align_columns([head, *([tick, *row] for tick, row in zip(ticks, cells, strict=True))])
         if data["keep"]:
             lines.append(f"*: {data['keep']}")
-        lines += [f"saves the most: {cell['name']}" for row in data["rows"] for cell in row if cell["best"]]
         lines += [f"recommended: {cell['name']}" for row in data["rows"] for cell in row if cell["recommended"]]
     return "\n".join([*lines, *data["notes"]])
 
@@ -249,56 +241,3 @@ def _run(run_id: str, run: Run | None) -> dict[str, Any]:
         "steps": len(run.steps),
         "opens": True,
     }
-
-
-def best_of(grid: Square) -> Mapping[Hashable, object] | None:
-    """The row that saves most steps among those that keep enough, the loosest of equal ones; None if there is none."""
-    rows = _known(grid)
-    if rows is None:
-        return None
-    base = rows["successes"].astype("Float64")
-    enough = rows[rows["kept_lower"].astype("Float64") >= (grid.keep or 0) * base - 1e-9]
-    if enough.empty or not enough["saved_steps"].max() > 0:
-        return None
-    order = ["saved_steps", "kept_lower", *(name for name in LIMITS if name in enough)]
-    best: dict[Hashable, object] = enough.sort_values(order, na_position="last", kind="stable").iloc[-1].to_dict()
-    return best
-
-
-def verdict_of(grid: Square, best: Mapping[Hashable, object] | None, x: str, y: str) -> str:
-    """What to set, in one sentence; "" where that is not known, or where a setting is recommended already."""
-    rows = _known(grid)
-    if rows is None or grid.marked_row is not None or grid.keep is None:
-        return ""
-    share = f"{'all' if grid.keep == 1 else f'at least {whole_percent(grid.keep, 1)}'}"
-    enough = 0 if grid.good is None else int(grid.good.sum())
-    total = int(rows["successes"].max())
-    successes = grid.words.number(total)
-    if not enough:
-        most = rows.sort_values("kept_lower", kind="stable").iloc[-1]
-        kept = f"{_named(most, x, y)} keeps the most, {int(most['kept_lower']):,}"
-        return f"No setting here keeps {share} of {successes}: {kept}"
-    if best is None:
-        return f"No setting that keeps {share} of {successes} saves a step"
-    facts = {str(name): value for name, value in best.items()}
-    lower = int(facts["kept_lower"])  # type: ignore[call-overload]
-    upper = facts.get("kept_upper", lower)
-    kept = span(lower, lower if pd.isna(upper) else int(upper))  # type: ignore[call-overload]
-    saves = spent_and_saved("steps", facts)
-    return f"{capitalize(_named(facts, x, y))} keeps {kept} of {successes}, {saves}"
-
-
-def _known(grid: Square) -> pd.DataFrame | None:
-    """The rows whose counts are known; None where the cells have none."""
-    rows, needed = grid.rows, ["successes", "kept_lower", "saved_steps", "steps"]
-    if grid.empty or grid.keep is None or not set(needed) <= set(rows):
-        return None
-    known = rows.dropna(subset=needed)
-    known = known[known["successes"] > 0]
-    return None if known.empty else known
-
-
-def _named(row: Mapping[str, object] | pd.Series, x: str, y: str) -> str:
-    """The limits that a setting has: it is a title, which has one line in a cell of a notebook."""
-    limits = [setting(name, row[name]) for name in (x, y) if not is_missing(row[name])]
-    return " with ".join(limits) if len(limits) > 1 else f"{limits[0]} alone" if limits else "no limit"

@@ -64,7 +64,7 @@ function drawHeatmap(model, el, data) {
     readout,
     h("p", { class: "notes quiet" }, visible(data.notes.join(" "))),
   );
-  const marked = placeWhere(data, (cell) => cell.recommended || cell.best);
+  const marked = placeWhere(data, (cell) => cell.recommended);
   let focused = null;
   let chosen = null;
   const say = (at) => {
@@ -176,7 +176,7 @@ function factsOf(data, cell) {
   return [number, ...cell.facts].filter(Boolean).map(visible).join("; ");
 }
 
-const marksOf = (data, cell) => [cell.good && data.keep && "inside the line", cell.best && "saves the most", cell.recommended && "recommended"].filter(Boolean);
+const marksOf = (data, cell) => [cell.good && data.keep && "inside the line", cell.recommended && "recommended"].filter(Boolean);
 
 // --- The grid ---------------------------------------------------------------------------------------------------------
 
@@ -214,7 +214,6 @@ function cellOf(data, cell, up, column) {
       "data-y": data.y.ticks[up],
       "data-good": cell.good,
       "data-recommended": cell.recommended,
-      "data-best": cell.best,
       "data-unknown": !cell.fill && !cell.faint,
       "data-faint": Boolean(cell.faint),
       "data-edges": cell.edges || null,
@@ -223,7 +222,7 @@ function cellOf(data, cell, up, column) {
     },
     h("span", { class: "number" }, cell.text),
     cell.count && h("span", { class: "count" }, cell.count),
-    (cell.recommended || cell.best) && h("span", { class: "star", "aria-hidden": "true" }, "★"),
+    cell.recommended && h("span", { class: "star", "aria-hidden": "true" }, "★"),
   );
 }
 
@@ -233,14 +232,13 @@ function keyOf(data) {
   const [light, dark] = data.scale.colours.map((colours) => `linear-gradient(to right, ${colours.join(", ")})`);
   const bar = h("div", { class: "bar", style: { "--area": light, "--area-in-dark": dark } });
   const cells = data.rows.flat();
-  const sample = (name, text) => h("span", { class: "sample" }, h("span", { class: `swatch ${name}`, "aria-hidden": "true" }, name === "recommended" || name === "best" ? "★" : null), text);
+  const sample = (name, text) => h("span", { class: "sample" }, h("span", { class: `swatch ${name}`, "aria-hidden": "true" }, name === "recommended" ? "★" : null), text);
   return h(
     "div",
     { class: "key" },
     h("div", { class: "scale", role: "img", "aria-label": `Colours from ${data.scale.ticks[0].text} to ${data.scale.ticks.at(-1).text}: ${data.measure}` }, h("span", { class: "measure" }, data.measure), bar, h("div", { class: "scale-ticks" }, ticks)),
     data.keep && sample("enough", `inside the line: ${visible(data.keep)}`),
     cells.some((cell) => cell.recommended) && sample("recommended", "recommended"),
-    cells.some((cell) => cell.best) && sample("best", "saves the most steps of these"),
     cells.some((cell) => !cell.fill && !cell.faint) && sample("unknown", "unknown"),
   );
 }

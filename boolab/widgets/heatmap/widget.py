@@ -64,7 +64,8 @@ class Heatmap(OpensRuns):
         keep: The share of successes, kept on record, around which a line is drawn; None for no line. A sweep has
             no such line: there is no recording to compare with.
         at: Values of the other axes, as for `plot_heatmap`.
-        recommended: Values by axis to mark, or what `recommend` returns.
+        recommended: Values by axis to mark, or what `recommend` returns. Where no limit is to be set,
+            none is marked, and the title is its answer. Without it no setting is marked.
         scope: The scope that an aggregate was made with: see `counterfactual`.
         policy: The policy that an aggregate was made with.
         identity: The identity that an aggregate was made with.

@@ -3,7 +3,6 @@
 from dataclasses import replace
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
 import boolab as bl
@@ -13,8 +12,9 @@ from boolab.harnesses.exports.export import export, limit_words, target_of
 from boolab.harnesses.exports.step_cap import cap_of, longest_finish, step_cap
 from boolab.harnesses.exports.values import Change, Limits, agent_file, comment, nest
 from boolab.harnesses.registry import TARGETS
+from boolab.io.resources import data_path
 from boolab.limits.table import LIMITS
-from boolab.stats.recommend.recommend import Recommendation
+from boolab.stats.recommend.decision import Decision
 
 ALL = Limits(
     max_steps=56,
@@ -102,9 +102,10 @@ def test_limits_that_no_run_could_begin_under_are_errors(wrong: dict[str, object
 # --- From a recommendation --------------------------------------------------------------------------------------------
 
 
-def found(**columns: list[object]) -> Recommendation:
-    frame = pd.DataFrame({k: pd.array(v, dtype="Int64" if k in LIMITS else "string") for k, v in columns.items()})  # type: ignore[call-overload]
-    return Recommendation("A cap", frame, ("lead: Set a step cap of 9.", "scout: No setting qualifies yet."))
+@pytest.fixture(scope="module")
+def by_agent() -> Decision:
+    """The decision on the runs of a lead and its scouts."""
+    return bl.recommend(bl.load_runs(data_path("datasets") / "families"), keep=0.9)
 
 
 def test_a_recommendation_is_exported_as_it_was_counted() -> None:
@@ -117,18 +118,18 @@ def test_a_recommendation_is_exported_as_it_was_counted() -> None:
     assert (limits.scope, limits.agent, limits.identity, limits.exempt) == ("turn", "coder", "canonical", (tool,))
 
 
-def test_of_several_agents_one_is_chosen() -> None:
-    by_agent = found(agent=["lead", "scout"], max_steps=[9, None])
-    assert by_agent.limits("lead") == Limits(max_steps=9, agent="lead")
-    with pytest.raises(SettingError, match=r"2 groups.*\(lead; scout\): pass agent="):
+def test_of_several_agents_one_is_chosen(by_agent: Decision) -> None:
+    assert by_agent.limits("lead").given == {"max_steps": 23}
+    assert by_agent.limits("lead").agent == "lead"
+    with pytest.raises(SettingError, match=r"2 groups.*\((lead; scout|scout; lead)\): pass agent="):
         by_agent.limits()
     with pytest.raises(SettingError, match="did you mean 'scout'"):
         by_agent.limits("scuot")
 
 
-def test_unqualified_setting_is_not_exported_and_reason_is_given() -> None:
-    with pytest.raises(SettingError, match="nothing can be exported. scout: No setting qualifies yet."):
-        found(agent=["lead", "scout"], max_steps=[9, None]).export("boolab", "scout")
+def test_what_is_left_off_is_not_exported_and_reason_is_given() -> None:
+    with pytest.raises(SettingError, match="nothing can be exported. Set no limit"):
+        bl.recommend(bl.load_dataset("atlas/swebench-verified")).export("boolab")
 
 
 @pytest.mark.parametrize(
@@ -210,8 +211,8 @@ def test_the_command_writes_only_if_asked_and_once(
 
 
 def test_the_command_recommends_from_logs(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["export", "boolab", "atlas/intercode-bash", "--keep", "0.9", "--max-steps", "2:10"]) == 0
-    cap = bl.recommend(bl.load_dataset("atlas/intercode-bash"), keep=0.9, grid={"max_steps": range(2, 11)}).setting
+    assert main(["export", "boolab", "atlas/intercode-python", "--keep", "0.9", "--max-steps", "2:10"]) == 0
+    cap = bl.recommend(bl.load_dataset("atlas/intercode-python"), keep=0.9, grid={"max_steps": range(2, 11)}).setting
     assert f"max_steps: {cap['max_steps']}" in capsys.readouterr().out
 
 

@@ -1,0 +1,270 @@
+"""The decision on one group of units: set limits, set none, or not yet; and all that it rests on.
+
+Limits are set only if three things are shown: they keep enough of the successes of tasks to come (`fixed_sequence`),
+each step along the frontier saves more than it loses (`Question.net_gain`), and the units that they stop fail more
+often than the others (`null_test`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, Literal, TypeAlias
+
+import numpy as np
+
+from boolab.core.text import count
+from boolab.core.types import MICRO
+from boolab.limits.table import MEASURES
+from boolab.stats.recommend.candidates import Candidate, Candidates, Choice, PathFinding, sums_of
+from boolab.stats.recommend.evidence import (
+    Broken,
+    Recency,
+    Saving,
+    Stopped,
+    broken_groups,
+    newest_third,
+    recency_of,
+    saving_of,
+    stopped_by,
+    stops_and_savings,
+)
+from boolab.stats.recommend.fixed_sequence import JOINT
+from boolab.stats.recommend.null_test import NullTest, null_test
+from boolab.stats.recommend.question import Question
+from boolab.stats.recommend.units import clusters_of_ledger
+from boolab.stats.trade import Trade
+from boolab.stats.units import SET
+from boolab.whatif.step_table import LABEL, Ledger
+
+Action: TypeAlias = Literal["set", "leave", "not_yet"]
+Reason: TypeAlias = Literal[
+    "good", "saves_nothing", "poor_trade", "stops_as_many_successes", "no_run", "no_success", "too_few",
+    "loses_too_many",
+]  # fmt: skip
+"""Why: "good" is that of "set"; the next three are those of "leave"; the others are those of "not_yet"."""
+BROKEN_COLUMNS: Final = ("agent", "model", "effort", "harness_version", SET)
+"""Columns by which a limit for all may treat runs unequally."""
+_RARE: Final = 3.0
+"""With 95% confidence, a kind of task that is not among n is rarer than 3/n."""
+DOMINANT: Final = 0.5
+"""A run or a task that makes more of the saving than this is named."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GroupDecision:
+    """What to do for one group of units, and the evidence.
+
+    Attributes:
+        names: The values of the columns that separate it from other groups.
+        noun: What a unit is called: "run" or "turn".
+        units: The units.
+        question: What was asked; its `error` is the group's part.
+        candidates: The settings that were tested.
+        choice: The setting that gains most of those that keep enough, and the results along all paths.
+        action: "set" limits, "leave" them off, or "not_yet": there are too few data.
+        reason: Why.
+        candidate: The setting that the evidence is about: the one to set, else the one that comes closest to it; None
+            if nothing that keeps enough saves anything.
+        sums: The aggregate of that setting.
+        saving: What it saves, and of what that is made.
+        stopped: The units that it stops.
+        null: Whether those fail more often than the others; None if nothing was tested.
+        folds: The sums of settings on units that were not used to choose them; None if there are too few to split.
+        broken: Groups whose share of kept successes is below the promise.
+        recency: Whether the record still holds; None if there are no dates, or too few units.
+        has_dates: Whether the start of each unit is on record.
+    """
+
+    names: tuple[Any, ...]
+    noun: str
+    units: Ledger
+    question: Question
+    candidates: Candidates
+    choice: Choice
+    action: Action
+    reason: Reason
+    candidate: Candidate | None
+    sums: Mapping[str, int]
+    saving: Saving
+    stopped: Stopped
+    null: NullTest | None
+    folds: Mapping[str, int] | None
+    broken: tuple[Broken, ...]
+    recency: Recency | None
+    has_dates: bool
+
+    @property
+    def setting(self) -> dict[str, Any]:
+        """The limits to set by axis, in the order of the question; None is off."""
+        chosen = self.candidate.setting if self.action == "set" and self.candidate is not None else {}
+        return dict.fromkeys(self.question.order) | chosen
+
+    @property
+    def setting_on(self) -> dict[str, Any]:
+        """The limits to set that are on."""
+        return {name: value for name, value in self.setting.items() if value is not None}
+
+    @property
+    def labelled(self) -> bool:
+        """Whether its successes are labels, not the proxy that a unit ended by itself."""
+        return self.units.success_by == LABEL
+
+    def successes(self, n: int) -> str:
+        """A number of its successes; by a proxy, what is counted as such."""
+        if self.labelled:
+            return count(n, "success", "successes")
+        return f"{count(n, self.noun)} that ended by {'itself' if n == 1 else 'themselves'}"
+
+    @property
+    def lost(self) -> int:
+        """How many successes on record the candidate may lose."""
+        return self.choice.successes - self.sums["kept_lower"]
+
+    @property
+    def trade(self) -> Trade:
+        """What the candidate saves for the successes that it may lose."""
+        measure = self.question.measure
+        unit = MICRO if measure == "cost" else 1
+        plural = "cost" if measure == "cost" else MEASURES[measure].plural
+        return Trade(self.saved / unit, self.lost, self.spent / unit, self.choice.successes, plural, self.noun)
+
+    @property
+    def saved(self) -> int:
+        """What the candidate saves on record, in whole units."""
+        return self.sums[f"saved_{self.question.measure}"]
+
+    @property
+    def spent(self) -> int:
+        """What all units use without a limit, in whole units."""
+        return self.saved + self.sums[self.question.measure]
+
+    @property
+    def heldout_saved_share(self) -> float | None:
+        """What is saved, as a share of what is spent, on units that were not used to choose."""
+        if self.folds is None:
+            return None
+        measure = self.question.measure
+        total = self.folds[measure] + self.folds[f"saved_{measure}"]
+        return self.folds[f"saved_{measure}"] / total if total else None
+
+    @property
+    def rarest_kind(self) -> float | None:
+        """The largest share of tasks that a kind may have of which the record holds none, at 95% confidence."""
+        return min(1.0, _RARE / self.choice.tasks) if self.choice.tasks else None
+
+    def share_of(self, path: PathFinding) -> float | None:
+        """What the best setting of a path saves, as a share of what is spent on record."""
+        return path.saved / self.choice.spent if self.choice.spent else None
+
+    def restricted(self, axes: Collection[str]) -> GroupDecision:
+        """The decision among the settings that use only some limits, such as those that a harness has."""
+        return _decide(self.names, self.noun, self.candidates, self.units, self.question, self.has_dates, axes)
+
+
+def decide(
+    names: tuple[Any, ...],
+    noun: str,
+    units: Ledger,
+    question: Question,
+    dates: Mapping[Hashable, datetime | None],
+) -> GroupDecision:
+    """The decision on one group.
+
+    Args:
+        names: The values of the columns that separate it from other groups.
+        noun: What a unit is called.
+        units: The units.
+        question: What is asked of them.
+        dates: When each run started, by its id.
+
+    Returns:
+        The decision.
+    """
+    newest = newest_third(units, dates)
+    candidates = Candidates(units, clusters_of_ledger(units), question, newest)
+    has_dates = bool(dates) and all(dates.get(run_id) is not None for run_id in units.runs["run_id"].tolist())
+    return _decide(names, noun, candidates, units, question, has_dates, None)
+
+
+def _decide(
+    names: tuple[Any, ...],
+    noun: str,
+    candidates: Candidates,
+    units: Ledger,
+    question: Question,
+    has_dates: bool,
+    axes: Collection[str] | None,
+) -> GroupDecision:
+    choice = candidates.choose(axes=axes)
+    candidate = choice.best or choice.tightest
+    null = None if choice.best is None else compare_with_chance(candidates, choice, units, question, axes)
+    action, reason = _action(units, choice, null)
+    setting = {} if candidate is None else candidate.setting
+    is_stopped, saved, used = stops_and_savings(units, setting, question)
+    newest = candidates.newest
+    return GroupDecision(
+        names=names,
+        noun=noun,
+        units=units,
+        question=question,
+        candidates=candidates,
+        choice=choice,
+        action=action,
+        reason=reason,
+        candidate=candidate,
+        sums=sums_of(units, setting, question),
+        saving=saving_of(units, candidates.clusters, saved, used, question.seed),
+        stopped=stopped_by(units, is_stopped),
+        null=null,
+        folds=candidates.held_out(axes) if choice.qualifies else None,
+        broken=() if candidate is None else tuple(broken_groups(units, is_stopped, question.keep, BROKEN_COLUMNS)),
+        recency=(
+            None
+            if newest is None or candidate is None
+            else recency_of(units, newest, candidates, is_stopped, question, axes)
+        ),
+        has_dates=has_dates,
+    )
+
+
+def _action(units: Ledger, choice: Choice, null: NullTest | None) -> tuple[Action, Reason]:
+    """What to do, and why."""
+    if choice.qualifies:
+        if choice.tightest is None:
+            return "leave", "saves_nothing"
+        if choice.best is None or null is None:
+            return "leave", "poor_trade"
+        return ("set", "good") if null.is_shown else ("leave", "stops_as_many_successes")
+    if not units.n_steps:
+        return "not_yet", "no_run"
+    if not choice.successes:
+        return "not_yet", "no_success"
+    tested = [path.lost for path in choice.paths if path.tests.error]
+    return ("not_yet", "too_few") if not tested or not min(tested) else ("not_yet", "loses_too_many")
+
+
+def compare_with_chance(
+    candidates: Candidates,
+    choice: Choice,
+    units: Ledger,
+    question: Question,
+    axes: Collection[str] | None = None,
+) -> NullTest:
+    """Whether the units that the best setting stops fail more often; for a doom loop, of those of like length too."""
+    levels = candidates.usable(axes)
+    errors = {path.tests.path.name: path.tests.error for path in choice.paths}
+
+    def tested(names: Collection[str]) -> tuple[list[Any], list[float]]:
+        used = [path_levels for path_levels in levels if path_levels.path.name in names]
+        return used, [errors[path_levels.path.name] for path_levels in used]
+
+    always_lost = candidates.always_lost
+    result = null_test(*tested(errors), question, units.success, candidates.clusters, None, always_lost)
+    if choice.setting.keys() != {"doom_loop"} or not result.is_shown:
+        return result
+    name = "doom_loop" if choice.best is not None and choice.best.path != JOINT else JOINT
+    lengths = np.diff(units.first)
+    of_length = null_test(*tested([name]), question, units.success, candidates.clusters, lengths, always_lost)
+    return max(result, of_length, key=lambda test: test.p_value)

@@ -1,0 +1,357 @@
+"""The words of a decision: what the templates of `boolab.display.answers.decision` fill in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any, Final
+
+from boolab.core.text import count, shorten
+from boolab.core.types import MICRO
+from boolab.display.answers import sentence
+from boolab.display.numbers import level, money, percent, span
+from boolab.display.text import joined
+from boolab.limits.table import LIMITS, MEASURES
+from boolab.stats.kept_share import tasks_missing
+from boolab.stats.recommend.candidates import FOLDS, Margin, PathFinding
+from boolab.stats.recommend.decide import GroupDecision
+from boolab.stats.recommend.evidence import Broken
+from boolab.stats.recommend.fixed_sequence import JOINT
+from boolab.stats.recommend.question import Question
+from boolab.stats.recommend.units import base_of
+from boolab.stats.units import group_name, group_noun, short_names
+from boolab.whatif.step_table import UNKNOWN_PEAK
+
+ANSWER: Final = "decision"
+MAX_GROUPS: Final = 3
+"""So many groups are named one by one."""
+_NAMED: Final = 3
+_WHY: Final[Mapping[str, str]] = {
+    "saves_nothing": "none would have saved anything",
+    "poor_trade": "{limits} is safe, and a poor trade",
+    "stops_as_many_successes": "{limits} is safe, but what it stops is not shown to fail more often",
+    "no_run": "no step on record",
+    "no_success": "no success on record",
+}
+
+
+def verdict_of(groups: Sequence[GroupDecision], keys: Sequence[str] = ()) -> tuple[str, ...]:
+    """The answer: what to do, whom it stops and for what, and what to know before it is set; at most three texts."""
+    if not groups or not any(group.units.n_steps for group in groups):
+        return ("Nothing can be recommended: there is no run with a step on record.",)
+    if len(groups) > 1:
+        return tuple(filter(None, _several(groups, keys)))
+    (group,) = groups
+    words = words_of(group)
+    warnings = [_text(name, group, words) for name in ("concentration", "broken", "outdated", "proxy")]
+    lost_none = _text("nothing_lost", words) if group.action == "not_yet" else ""
+    rest = " ".join(filter(None, [lost_none, *warnings]))
+    texts = [_text("answer", group, words), _text("whom", group, words), rest or _text("untested", words)]
+    return tuple(filter(None, texts))
+
+
+def sentences_of(group: GroupDecision) -> Iterator[str]:
+    """What the answer for one group rests on, each with the name of the group where it has one."""
+    name = group_name(group.names)
+    prefix = f"{name}: " if name else ""
+    words = words_of(group)
+    about_group = ("answer", "whom", "promise", "saving", "margin", "concentration", "broken", "recency", "held_out")
+    names = about_group if name else about_group[2:]
+    texts = [_text(macro, group, words) for macro in names]
+    if not name and group.action == "not_yet":
+        texts = [_text("answer", group, words), *texts]
+    texts += [_text("by_itself", words), _text("untested", words)]
+    yield from (prefix + text for text in texts if text)
+
+
+def _text(macro: str, *values: object) -> str:
+    return sentence(ANSWER, macro, *values)
+
+
+def words_of(group: GroupDecision) -> SimpleNamespace:
+    """What the templates say of one group: numbers with their units, limits in words."""
+    question, choice, sums = group.question, group.choice, group.sums
+    setting = {} if group.candidate is None else group.candidate.setting
+    perhaps = sums["kept_upper"] - sums["kept_lower"]
+    folds = group.folds
+    source = "these same tasks" if question.dependence == "same_tasks" else "the same source"
+    return SimpleNamespace(
+        under=f"Under {question.policy.name}: " if question.policy is not None else "",
+        limits=limits_in_words(setting),
+        s="" if len(setting) > 1 else "s",
+        kept=f"{span(sums['kept_lower'], sums['kept_upper'])} of {group.successes(choice.successes)}",
+        keep=level(question.keep),
+        confidence=level(question.confidence),
+        saved=format_saved(question, group.saved, group.spent),
+        share=percent(group.saving.share or 0.0),
+        measure=plural_of(question.measure),
+        noun=group.noun,
+        all_units=count(group.units.n_runs, group.noun),
+        all_successes=group.successes(choice.successes),
+        rests=rests_of(group),
+        lost=f"{group.lost:,}" if group.lost else "none",
+        perhaps=f", {perhaps:,} of them perhaps not" if perhaps else "",
+        source=source if group.units.terminated.all() else f"{source} under the recorded limits",
+        fail="fail" if group.labelled else "not end by themselves",
+        fails="fails" if group.labelled else "does not end by itself",
+        expected="" if group.null is None else _rounded(group.null.expected),
+        p_value="" if group.null is None else f"{group.null.p_value:.2g}",
+        needed=choice.needed_in_words(question.keep, question.error or 1 - question.confidence),
+        missing=choice.missing_in_words,
+        clusters=count(choice.tasks, choice.cluster),
+        largest_run=shorten(group.saving.run),
+        largest_task=shorten(group.saving.task),
+        broken=joined([_broken_in_words(row) for row in group.broken[:_NAMED]] or [""]),
+        broken_column=repr(group.broken[0].column) if group.broken else "",
+        newest_successes="" if group.recency is None else group.successes(group.recency.successes),
+        newest_steps="" if group.recency is None else count_steps(group.recency.steps_newest),
+        older_steps="" if group.recency is None else count_steps(group.recency.steps_older),
+        older_setting="" if group.recency is None else limits_in_words(group.recency.older_setting) or "no limit",
+        changes=""
+        if group.recency is None
+        else joined([f"{name} {shorten(value)}" for name, value in group.recency.changes] or [""]),
+        some_folds=f"; {folds['chosen']} of {FOLDS} parts were enough to choose"
+        if folds is not None and folds["chosen"] < FOLDS
+        else "",
+        heldout_saved=""
+        if group.heldout_saved_share is None
+        else f" and saved {percent(group.heldout_saved_share)} of the {plural_of(question.measure)}",
+        last_step=_step(group, choice.last_step),
+        next_step=_step(group, choice.next_step),
+        tight=list(_tightest_without_loss(group)),
+        singles=list(_singles(group)),
+        **_loosest(group),
+        **_untested(group),
+    )
+
+
+def limits_in_words(setting: Mapping[str, Any]) -> str:
+    """The limits that are on, such as "a step cap of 6"; "" if none is."""
+    on = [LIMITS[name].with_value(value) for name, value in setting.items() if value is not None]
+    return joined(on) if on else ""
+
+
+def plural_of(measure: str) -> str:
+    """What is saved, in the plural."""
+    return "cost" if measure == "cost" else MEASURES[measure].plural
+
+
+def plain_name(found: PathFinding) -> str:
+    """What the limit of a path is called."""
+    return LIMITS[found.tests.path.name].label
+
+
+def count_steps(steps: float) -> str:
+    """A median number of steps."""
+    return f"{steps:g} step{'' if steps == 1 else 's'}"
+
+
+def _rounded(n: float) -> str:
+    """An expected number: with a decimal where it is small."""
+    return f"{n:.1f}" if n < 10 else f"{n:,.0f}"  # noqa: PLR2004 - two digits
+
+
+def rests_of(group: GroupDecision) -> str:
+    """The number of successes, and of their tasks where some have several."""
+    choice = group.choice
+    successes = group.successes(choice.successes)
+    return f"{successes} in {count(choice.tasks, choice.cluster)}" if choice.tasks < choice.successes else successes
+
+
+def format_saved(question: Question, saved: int, spent: int) -> str:
+    """What is saved, with its base and share."""
+    share = f" ({percent(saved / spent)})" if spent else ""
+    if question.measure == "cost":
+        return f"${saved / MICRO:,.2f} of ${spent / MICRO:,.2f}{share}"
+    return f"{saved:,} of {count(spent, MEASURES[question.measure].singular)}{share}"
+
+
+def format_amount(question: Question, amount: float) -> str:
+    """An amount of what is saved, with its unit."""
+    if question.measure == "cost":
+        return money(amount / MICRO)
+    return count(round(amount), MEASURES[question.measure].singular)
+
+
+def _broken_in_words(row: Broken) -> str:
+    """A group that keeps too little, with its numbers."""
+    share = percent(row.kept / row.successes)
+    return f"{row.column} {shorten(row.value)} ({row.kept:,} of {row.successes:,}, {share})"
+
+
+def _step(group: GroupDecision, step: Margin | None) -> SimpleNamespace | None:
+    """A step along the frontier in words."""
+    if step is None:
+        return None
+    question = group.question
+    each, costs = "", ""
+    if step.lost and group.choice.successes:
+        value = group.choice.spent / group.choice.successes
+        if question.success_value is not None:
+            value = question.success_value * (MICRO if question.measure == "cost" else 1)
+        each, costs = format_amount(question, step.saved / step.lost), format_amount(question, value)
+    return SimpleNamespace(
+        looser=limits_in_words(step.looser.setting) or "no limit",
+        tighter=limits_in_words(step.tighter.setting),
+        lost=group.successes(step.lost) if step.lost else "no success",
+        saved=format_amount(question, step.saved),
+        each=f": {each} for each, and a success {'costs' if question.success_value is None else 'counts'} {costs}"
+        if each
+        else "",
+    )
+
+
+def _singles(group: GroupDecision) -> Iterator[str]:
+    """The best limit of each kind by itself, where it is not the answer."""
+    for found in group.choice.paths:
+        if found.setting is None or found.tests.path.name == JOINT or found.saved <= 0:
+            continue
+        if group.candidate is not None and found.setting == group.candidate.setting:
+            continue
+        name, value = next(iter(found.setting.items()))
+        kept = group.choice.successes - found.lost
+        saved = format_saved(group.question, found.saved, group.choice.spent)
+        yield f"{LIMITS[name].with_value(value)} keeps {kept:,} of {group.choice.successes:,} and saves {saved}"
+
+
+def _untested(group: GroupDecision) -> dict[str, Any]:
+    """Limits that were not tested, because there are too few successes to share the error."""
+    question, choice = group.question, group.choice
+    names = [plain_name(one) for one in choice.paths if not one.tests.error and one.tests.path.name != JOINT]
+    if not names or group.action == "not_yet":
+        return {"untested": [], "first_limit": "", "untested_needs": ""}
+    error = question.error * choice.paths[-1].tests.path.share
+    more = max(1, tasks_missing([], [], question.keep, error, largest=choice.largest) - choice.tasks)
+    one, many = f"more {choice.cluster} with a success", f"more {choice.cluster}s with a success"
+    unit = (one, many) if choice.counts_tasks else ("more success", "more successes")
+    return {
+        "untested": [f"{name}s" for name in names],
+        "first_limit": plain_name(choice.paths[0]),
+        "untested_needs": count(more, *unit),
+    }
+
+
+def _loosest(group: GroupDecision) -> dict[str, Any]:
+    """The value that loses least, where each that was tried loses too many."""
+    empty = {"loosest": "", "loosest_s": False, "loosest_lost": "", "way_on": ""}
+    if group.reason != "loses_too_many":
+        return empty
+    question, choice = group.question, group.choice
+    best = min((found for found in choice.paths if found.tests.error), key=lambda found: found.lost)
+    way_on = f"Try looser values, or record {choice.missing_in_words}, of which the limit stops none."
+    if question.policy is not None and question.grid is None:
+        loosest, singular, way_on = f"the further limits of {question.policy.name} alone", False, ""
+    elif best.tests.path.name == JOINT:
+        loosest, singular = "limits of several kinds together", False
+    else:
+        name = best.tests.path.name
+        axis = question.axis(name, list((question.grid or {})[name]))
+        value = axis.values[-1]
+        loosest, singular = f"the loosest value that was tried, {LIMITS[name].with_value(value)},", True
+    return {"loosest": loosest, "loosest_s": singular, "loosest_lost": f"{best.lost:,}", "way_on": way_on}
+
+
+def _tightest_without_loss(group: GroupDecision) -> Iterator[str]:
+    """The tightest values that lose nothing on record: a description, not a guarantee."""
+    good, question = base_of(group.units), group.question
+    if not good.any() or question.policy is not None:
+        return
+    for name in question.order:
+        least = LIMITS[name].min_useful
+        if LIMITS[name].fractions:
+            continue
+        peaks = group.units.peak(question.axis(name, [least]).counter)
+        if (peak := int(peaks[good].max())) == UNKNOWN_PEAK:
+            continue
+        tight = _above(question, name, max(least, peak + 1))
+        if tight is None:
+            continue
+        if (peaks >= tight)[peaks < UNKNOWN_PEAK].any():  # a limit that stops no run is no information
+            yield LIMITS[name].with_value(tight)
+
+
+def _above(question: Question, name: str, least: int) -> int | None:
+    """The tightest value of an axis, of those in the grid if there is one, that is no less."""
+    if question.grid is None:
+        return least
+    values = [value for value in question.grid.get(name, ()) if value is not None and value >= least]
+    return min(values, default=None)
+
+
+# --- Several groups ---------------------------------------------------------------------------------------------------
+
+
+def _several(groups: Sequence[GroupDecision], keys: Sequence[str]) -> Iterator[str]:
+    """What to do for which groups: those to limit, those for which a limit is not good, and those with too few data."""
+    names = [group.names for group in groups]
+    short = dict(zip(names, short_names(keys, names), strict=True))
+    by_action = {
+        action: [group for group in groups if group.action == action] for action in ("set", "leave", "not_yet")
+    }
+    by_action["set"].sort(key=lambda group: -(group.saving.share or 0))
+    of = f"of {count(len(groups), group_noun(keys))}"
+
+    def listed(some: Sequence[GroupDecision], note: Callable[[GroupDecision], str] | None = None) -> str:
+        notes = ["" if note is None else f" ({note(group)})" for group in some[:MAX_GROUPS]]
+        named = "; ".join(f"{short[group.names]}{own}" for group, own in zip(some, notes, strict=False))
+        more = len(some) - MAX_GROUPS
+        return named + (f"; and {more:,} more" if more > 0 else "")
+
+    unlabelled = [group for group in groups if not group.labelled]
+    to_set, missing = by_action["set"], by_action["not_yet"]
+    words = SimpleNamespace(
+        of=of,
+        keep=level(groups[0].question.keep),
+        confidence=level(groups[0].question.confidence),
+        set=_limited(to_set, listed(to_set, lambda group: limits_in_words(group.setting)) if to_set else ""),
+        kept_ones=_kept_ones(to_set),
+        left=SimpleNamespace(n=f"{len(by_action['leave']):,}", named=listed(by_action["leave"], reason_in_words))
+        if by_action["leave"]
+        else None,
+        not_yet=SimpleNamespace(
+            whom=f"any {of}" if len(missing) == len(groups) else f"{len(missing):,} {of}",
+            named=listed(missing, reason_in_words),
+        )
+        if missing
+        else None,
+        proxy=SimpleNamespace(
+            whose=f" for {listed(unlabelled)}" if len(unlabelled) < len(groups) else "", noun=unlabelled[0].noun
+        )
+        if unlabelled
+        else None,
+    )
+    yield _text("several", words)
+    yield " ".join(filter(None, [_text("several_left", words), _text("several_not_yet", words)]))
+    warnings = [
+        f"{short[group.names]}: {text}"
+        for group in groups
+        for text in [_text("broken", group, words_of(group)) if group.action == "set" else ""]
+        if text
+    ]
+    yield " ".join([*warnings[:MAX_GROUPS], *filter(None, [_text("several_proxy", words)])])
+
+
+def _limited(groups: Sequence[GroupDecision], named: str) -> SimpleNamespace | None:
+    """The groups to limit in words, and what that saves, from the least to the most."""
+    if not groups:
+        return None
+    shares = sorted(group.saving.share or 0.0 for group in groups)
+    low, high = percent(shares[0]), percent(shares[-1])
+    saved = f"{low if low == high else f'{low} to {high}'} of the {plural_of(groups[0].question.measure)}"
+    return SimpleNamespace(n=f"{len(groups):,}", named=named, saved=saved)
+
+
+def reason_in_words(group: GroupDecision) -> str:
+    """Why nothing is set for a group, in a few words."""
+    choice = group.choice
+    if group.reason in _WHY:
+        limits = "" if group.candidate is None else limits_in_words(group.candidate.setting)
+        return _WHY[group.reason].format(limits=limits)
+    what = group.successes(choice.successes)
+    return f"{what}, {f'{choice.missing_in_words} needed' if choice.missing else 'none is sure'}"
+
+
+def _kept_ones(groups: Sequence[GroupDecision]) -> str:
+    """What is kept, in the plural."""
+    by_proxy = next((f"{group.noun}s that end by themselves" for group in groups if not group.labelled), "")
+    return " or ".join(filter(None, ("successes" if any(group.labelled for group in groups) else "", by_proxy)))

@@ -1,0 +1,304 @@
+"""Which setting is decided on, against brute force; and the evidence beside it."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+
+import boolab as bl
+from boolab.core.run import Run
+from boolab.errors import SettingError
+from boolab.limits.detectors.streaks import RepeatStreak
+from boolab.stats.recommend.candidates import Candidates, Choice
+from boolab.stats.recommend.fixed_sequence import JOINT_AXES, paths_of
+from boolab.stats.recommend.question import Question
+from boolab.stats.recommend.units import clusters_of_ledger, units_of_ledger
+from boolab.whatif.from_runs import ledger_of
+from tests.stats.test_recommend import LOOPS, plain, run_of
+from tests.support.cases import first
+from tests.support.samples import atlas
+
+
+def random_runs(seed: int) -> list[Run]:
+    """Runs of tasks, some repeated; failures are longer in some records, and repeat more."""
+    rng = np.random.default_rng(seed)
+    runs: list[Run] = []
+    repeats = 1 + int(rng.integers(0, 3)) * (seed % 2)
+    for task in range(int(rng.integers(80, 140))):
+        for _ in range(repeats):
+            success = bool(rng.random() < 0.7)
+            n = int(rng.geometric(0.12 if success or seed % 3 else 0.06))
+            streak = int(min(n, rng.geometric(0.6 if success else 0.3)))
+            calls = "".join(chr(97 + i % 26) for i in range(n - streak)) + "z" * streak
+            label = None if rng.random() < 0.05 else success
+            runs.append(run_of(len(runs), calls, success=label, task=f"t{task}"))
+    return runs
+
+
+def choice_of(runs: list[Run], keep: float = 0.9, **how: Any) -> tuple[Candidates, Choice]:
+    units = units_of_ledger(ledger_of(runs, [RepeatStreak()]), None)
+    question = Question(keep, 0.95, "steps", JOINT_AXES, None, None, 0, **how)
+    candidates = Candidates(units, clusters_of_ledger(units), question)
+    return candidates, candidates.choose()
+
+
+def accepted_points(runs: list[Run], choice: Choice) -> list[tuple[int, int]]:
+    """What each accepted setting loses and saves, with plain loops over the runs."""
+    points = [(0, 0)]
+    for path in choice.paths:
+        name, tests = path.tests.path.name, path.tests
+        settings: list[dict[str, int]] = []
+        if name == "joint":
+            levels = _joint_levels(runs)[: tests.accepted]
+            settings = [dict(zip(JOINT_AXES, level, strict=True)) for level in levels]
+        else:
+            top = max(len(run.steps) for run in runs)
+            least = 2 if name == "doom_loop" else 1
+            loosest = least + tests.path.size - 1
+            settings = [{name: value} for value in range(loosest, loosest - tests.accepted, -1) if value <= 2 * top]
+        points += [_point(runs, setting) for setting in settings]
+    return points
+
+
+def _joint_levels(runs: list[Run]) -> list[list[int]]:
+    peaks = {name: np.array([_peaks(run)[name] for run in runs]) for name in JOINT_AXES}
+    values = {name: np.arange(2 if name == "doom_loop" else 1, int(some.max()) + 2) for name, some in peaks.items()}
+    levels: list[list[int]] = paths_of(values, peaks, all_integers=True)[1].tolist()
+    return levels
+
+
+def _peaks(run: Run) -> dict[str, int]:
+    calls = [step.response.tool_calls[0].name for step in run.steps[:-1]]
+    streak = longest = 0
+    for index, name in enumerate(calls):
+        streak = streak + 1 if index and calls[index - 1] == name else 1
+        longest = max(longest, streak)
+    return {"max_steps": len(calls), "doom_loop": longest, "tool_budget": len(calls)}
+
+
+def _point(runs: list[Run], setting: dict[str, int]) -> tuple[int, int]:
+    """How many successes a setting loses, and how many steps it saves."""
+    lost = saved = 0
+    for run in runs:
+        calls = [step.response.tool_calls[0].name for step in run.steps[:-1]]
+        streak = 0
+        for index, name in enumerate(calls, 1):
+            streak = streak + 1 if index > 1 and calls[index - 2] == name else 1
+            counts = {"max_steps": index, "doom_loop": streak, "tool_budget": index}
+            if any(counts[axis] >= value for axis, value in setting.items()):
+                lost += run.success is True
+                saved += len(run.steps) - index
+                break
+    return lost, saved
+
+
+def upper_hull(points: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """No limit, and the settings that are the best at some price of a success, by trying all prices."""
+    slopes = {Fraction(b[1] - a[1], b[0] - a[0]) for a in points for b in points if b[0] > a[0] and b[1] > a[1]}
+    ordered = sorted(slopes)
+    prices = [Fraction(0), *ordered, (ordered[-1] if ordered else Fraction(1)) * 2]
+    prices = sorted({*prices, *((a + b) / 2 for a, b in pairwise(prices))})
+    corners = set()
+    for price in prices:
+        if price in slopes:
+            continue  # there two corners are as good
+        best = max(saved - price * lost for lost, saved in points)
+        corners |= {point for point in points if point[1] - price * point[0] == best}
+    least_lost = {saved: min(lost for lost, other in corners if other == saved) for _, saved in corners}
+    return sorted({(0, 0), *((lost, saved) for saved, lost in least_lost.items())})
+
+
+@pytest.mark.parametrize("seed", first(6, range(24)))
+@pytest.mark.parametrize("value", [None, 2.0, 40.0])
+def test_choice_gains_most_of_the_accepted_settings(seed: int, value: float | None) -> None:
+    runs = random_runs(seed)
+    _, choice = choice_of(runs, success_value=value)
+    if not choice.qualifies:
+        assert choice.best is None
+        return
+    points = accepted_points(runs, choice)
+    price = Fraction(choice.spent, choice.successes) if value is None else Fraction(value)
+    gains = [saved - price * lost for lost, saved in points]
+    if choice.best is None:
+        assert max(gains) <= 0
+        return
+    best = max(gains)
+    assert choice.best.saved - price * choice.best.lost == best
+    assert choice.best.lost == min(point[0] for point, gain in zip(points, gains, strict=True) if gain == best)
+    assert _point(runs, choice.best.setting) == (choice.best.lost, choice.best.saved)
+
+
+@pytest.mark.parametrize("seed", first(6, range(24)))
+def test_steps_of_the_frontier_are_those_of_the_upper_hull(seed: int) -> None:
+    runs = random_runs(seed)
+    _, choice = choice_of(runs)
+    if not choice.qualifies:
+        pytest.skip("nothing is accepted")
+    hull = upper_hull(accepted_points(runs, choice))
+    at = 0 if choice.best is None else hull.index((choice.best.lost, choice.best.saved))
+    assert (choice.tightest is None) == (len(hull) == 1)
+    if choice.tightest is not None:
+        assert (choice.tightest.lost, choice.tightest.saved) == hull[-1]
+    for step, ends in ((choice.last_step, hull[at - 1 : at + 1] if at else []), (choice.next_step, hull[at : at + 2])):
+        if len(ends) < 2:
+            assert step is None
+            continue
+        assert step is not None
+        assert [(one.lost, one.saved) for one in (step.looser, step.tighter)] == ends
+        assert (step.lost, step.saved) == (ends[1][0] - ends[0][0], ends[1][1] - ends[0][1])
+
+
+def test_frontier_of_intercode_sql_stops_before_its_poor_step() -> None:
+    """The example of the even trade: cap 7 beside doom loop 3 saves 1,361 steps more, for 97 successes."""
+    found = bl.recommend(atlas("intercode-sql"), by=[])
+    row = found.frame.iloc[0]
+    assert found.setting == {"max_steps": None, "doom_loop": 2, "tool_budget": None}
+    assert (row["successes"], row["kept_lower"], row["saved"]) == (4401, 4355, 26270)
+    assert (row["next_lost"], row["next_saved"]) == (97, 1361)
+    step = found.groups[0].choice.next_step
+    assert step is not None
+    assert step.tighter.setting == {"max_steps": 7, "doom_loop": 3}
+    assert any("14 steps for each, and a success costs 17 steps" in sentence for sentence in found.sentences)
+
+
+# --- One value, a range, and the full axis ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["intercode-bash", "intercode-python", "plain"])
+def test_bound_of_a_value_is_the_same_in_any_grid(name: str) -> None:
+    runs = plain(150) + LOOPS if name == "plain" else atlas(name)
+    full = choice_of(runs)[1].paths[0]
+    assert full.setting is not None
+    cap = full.setting["max_steps"]
+
+    def path(values: list[int]) -> Any:
+        return bl.recommend(runs, 0.9, objective="steps", by=[], grid={"max_steps": values}).groups[0].choice.paths[0]
+
+    alone, span = path([cap]), path([cap, cap + 5, 400])
+    assert alone.setting == {"max_steps": cap}
+    assert alone.tests.error == span.tests.error == pytest.approx(0.05)
+    assert full.tests.error <= alone.tests.error
+    assert full.bound <= alone.bound
+    assert span.setting == {"max_steps": cap}
+    assert (span.bound, span.lost, span.saved) == (alone.bound, alone.lost, alone.saved)
+
+
+def test_a_value_that_a_range_accepts_is_accepted_alone() -> None:
+    runs = atlas("intercode-bash")
+    found = bl.recommend(runs, 0.9, by=[], grid={"max_steps": range(1, 40)}).groups[0].choice.paths[0]
+    values = list(range(39, 39 - found.tests.accepted, -1))
+    for cap in (values[0], values[len(values) // 2], values[-1]):
+        assert bl.recommend(runs, 0.9, by=[], grid={"max_steps": [cap]}).groups[0].choice.qualifies
+    too_tight = values[-1] - 1
+    assert not bl.recommend(runs, 0.9, by=[], grid={"max_steps": [too_tight]}).groups[0].choice.qualifies
+
+
+# --- Evidence ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_that_makes_most_of_the_saving_is_named() -> None:
+    runs = [*plain(150), *LOOPS[:3], run_of(3000, "abc" + "d" * 300, success=False)]
+    found = bl.recommend(runs, objective="steps", grid={"max_steps": [5]})
+    row = found.frame.iloc[0]
+    assert (row["action"], row["largest_run"]) == ("set", "r3000")
+    assert row["largest_run_share"] == row["largest_task_share"] == pytest.approx(299 / (3 * 19 + 299))
+    assert "84% of the saving is one run, r3000." in found.verdict[2]
+    assert row["saved_share_low"] <= row["saved_share"] <= row["saved_share_high"]
+    spread = bl.recommend(plain(150) + LOOPS, objective="steps", grid={"max_steps": [5]})
+    assert "of the saving is one" not in " ".join(spread.verdict)
+
+
+def test_a_task_that_makes_most_of_the_saving_is_named() -> None:
+    runs = [*plain(150), *(run_of(3000 + i, "abc" + "d" * 20, success=False, task="hard") for i in range(9))]
+    found = bl.recommend(runs, objective="steps", grid={"max_steps": [5]})
+    assert "100% of the saving is one task, hard." in " ".join(found.verdict)
+
+
+def test_groups_that_keep_less_than_promised_are_named() -> None:
+    """One model in twenty is long; a cap for all loses nearly all of its successes."""
+    runs = [*plain(400), *LOOPS, *(replace(run_of(2000 + i, "abcdefgh"), model="long") for i in range(12))]
+    found = bl.recommend(runs, keep=0.9, objective="steps", by=[], grid={"max_steps": [5]}, success_value=1.0)
+    (broken,) = found.groups[0].broken
+    assert broken == ("model", "long", 0, 12)
+    assert found["n_broken"][0] == 1
+    assert "On record it keeps less than 90% for model long (0 of 12, 0%): give each its own limit (by='model')." in (
+        " ".join(found.verdict)
+    )
+    few = [run for run in runs if run.run_id != "r2011"][:-2]
+    assert bl.recommend(few, keep=0.9, by=[], grid={"max_steps": [5]})["n_broken"][0] == 0
+
+
+def dated(runs: list[Run], days: int = 1) -> list[Run]:
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    return [replace(run, started_at=start + timedelta(days=days * n)) for n, run in enumerate(runs)]
+
+
+def test_newest_third_is_compared_with_the_older_runs() -> None:
+    """The newest runs are longer, and of another model: the cap keeps fewer of theirs."""
+    longer = [replace(run_of(5000 + i, "abcdefg"), model="next") for i in range(60)]
+    runs = dated([*plain(130), *LOOPS, *plain(0), *longer, *(run_of(7000 + i, "abcd") for i in range(7))])
+    found = bl.recommend(runs, keep=0.6, objective="steps", by=[], grid={"max_steps": [5, 30]}, success_value=0.1)
+    group = found.groups[0]
+    assert group.recency is not None
+    assert (group.recency.n_newest, group.recency.steps_older, group.recency.steps_newest) == (67, 5, 8)
+    assert (group.recency.kept, group.recency.successes, group.recency.older_kept) == (7, 67, 7)
+    assert group.recency.changes == (("model", "next"),)
+    assert "The record may be outdated: of the newest third it keeps 7 of 67 successes" in " ".join(found.verdict)
+    assert any("New in it: model next." in sentence for sentence in found.sentences)
+
+
+def test_without_dates_the_newest_runs_are_not_known() -> None:
+    runs = plain(150) + LOOPS
+    some = [*dated(runs[:-1]), runs[-1]]
+    for record in (runs, some):
+        found = bl.recommend(record, grid={"max_steps": [5]})
+        assert found.groups[0].recency is None
+        assert any("Whether the record still holds is not known" in sentence for sentence in found.sentences)
+    with_dates = bl.recommend(dated(runs), grid={"max_steps": [5]})
+    assert not any("not known: the start" in sentence for sentence in with_dates.sentences)
+    same_day = bl.recommend(dated(runs, days=0), grid={"max_steps": [5]})
+    assert same_day.groups[0].recency is None
+
+
+# --- Among fewer limits -----------------------------------------------------------------------------------------------
+
+
+def test_restricted_decision_uses_only_the_limits_that_there_are() -> None:
+    group = bl.recommend(atlas("intercode-sql"), by=[]).groups[0]
+    assert group.setting_on == {"doom_loop": 2}
+    within = group.restricted(["max_steps", "tool_budget"])
+    assert within.action == "set"
+    assert within.setting_on == {"max_steps": 7}
+    assert within.saved < group.saved
+    assert within.lost <= group.choice.successes * 0.05
+    assert group.restricted(["max_steps", "doom_loop", "tool_budget"]).setting == group.setting
+    nothing = group.restricted([])
+    assert (nothing.action, nothing.candidate) == ("leave", None)
+
+
+def test_export_chooses_what_its_target_can_hold() -> None:
+    found = bl.recommend(atlas("intercode-sql"), by=[])
+    made = found.export("langgraph", agent="coder")
+    text = " ".join(part.text for part in made.parts)
+    assert "recursion_limit" in text
+    assert "LangGraph has no doom-loop threshold: of the limits that it has, a step cap of 7" in made.lost
+
+
+def test_nothing_to_set_is_an_error_with_the_reason_and_a_way_on() -> None:
+    few = bl.recommend(plain(40) + LOOPS)
+    with pytest.raises(SettingError, match=r"nothing can be exported. Set no limit yet: 40 successes are too few"):
+        few.limits()
+    with pytest.raises(SettingError, match=r"keep less \(keep=0.9, in a terminal --keep 0.9\)"):
+        few.export("claude-code")
+    two = bl.recommend([*plain(100), *LOOPS, *(replace(run, agent="b", run_id=f"b{run.run_id}") for run in plain(9))])
+    with pytest.raises(SettingError, match=r"there are 2 groups, each with a setting of its own"):
+        two.limits()
+    with pytest.raises(SettingError, match="agent='c': there is no group of that agent"):
+        two.limits("c")
+    assert two.limits("a").max_steps == 5
+    with pytest.raises(SettingError, match="nothing can be exported. Set no limit yet: 9 successes"):
+        two.limits("b")
