@@ -147,7 +147,7 @@ def compare_policies(*policies: str | Policy, all_axes: bool = False) -> Compari
         >>> compared.frame.loc["detectors.doom_loop"].tolist()
         ['3', '-']
         >>> compared
-        <Comparison of 2 policies: 20 rows>
+        <Comparison of 2 policies: 21 rows>
     """
     overview = not policies
     compared = [get_policy(policy) for policy in policies or presets.values()]

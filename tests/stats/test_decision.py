@@ -152,6 +152,7 @@ def test_steps_of_the_frontier_are_those_of_the_upper_hull(seed: int) -> None:
         assert (step.lost, step.saved) == (ends[1][0] - ends[0][0], ends[1][1] - ends[0][1])
 
 
+@pytest.mark.slow
 def test_frontier_of_intercode_sql_stops_before_its_poor_step() -> None:
     """The example of the even trade: cap 7 beside doom loop 3 saves 1,361 steps more, for 97 successes."""
     found = bl.recommend(atlas("intercode-sql"), by=[])
@@ -267,6 +268,7 @@ def test_without_dates_the_newest_runs_are_not_known() -> None:
 # --- Among fewer limits -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_restricted_decision_uses_only_the_limits_that_there_are() -> None:
     group = bl.recommend(atlas("intercode-sql"), by=[]).groups[0]
     assert group.setting_on == {"doom_loop": 2}
@@ -280,6 +282,7 @@ def test_restricted_decision_uses_only_the_limits_that_there_are() -> None:
     assert (nothing.action, nothing.candidate) == ("leave", None)
 
 
+@pytest.mark.slow
 def test_export_chooses_what_its_target_can_hold() -> None:
     found = bl.recommend(atlas("intercode-sql"), by=[])
     made = found.export("langgraph", agent="coder")

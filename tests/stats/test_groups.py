@@ -131,6 +131,7 @@ def test_agents_and_sets_are_always_kept_apart() -> None:
     assert agent_columns(pd.DataFrame({"agent": list("xyxy"), "source": list("ccdd")})) == ["source", "agent"]
 
 
+@pytest.mark.slow
 def test_groups_of_intercode_sql_save_more_than_one_for_all() -> None:
     """The example of pooled models: one limit for all keeps 92.5% of the successes of gpt-4."""
     runs = atlas("intercode-sql")

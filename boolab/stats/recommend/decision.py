@@ -105,9 +105,9 @@ class Decision(Finding):
 
     Example:
         >>> import boolab as bl
-        >>> decision = bl.recommend(bl.load_dataset("atlas/intercode-bash"), keep=0.9, by=[])
+        >>> decision = bl.recommend(bl.load_dataset("atlas/intercode-python"), keep=0.9)
         >>> decision.setting["max_steps"], decision.evidence["stopped"], decision.evidence["stopped_failures"]
-        (6, 841, 829)
+        (3, 100, 97)
     """
 
     groups: tuple[GroupDecision, ...] = ()
@@ -177,8 +177,8 @@ class Decision(Finding):
 
         Example:
             >>> import boolab as bl
-            >>> bl.recommend(bl.load_dataset("atlas/intercode-bash"), keep=0.9, by=[]).limits("coder").max_steps
-            6
+            >>> bl.recommend(bl.load_dataset("atlas/intercode-python"), keep=0.9).limits("coder").max_steps
+            3
         """
         group = self._group(agent)
         if group.action != "set":
@@ -208,7 +208,7 @@ class Decision(Finding):
 
         Example:
             >>> import boolab as bl
-            >>> decision = bl.recommend(bl.load_dataset("atlas/intercode-bash"), keep=0.9, by=[])
+            >>> decision = bl.recommend(bl.load_dataset("atlas/intercode-python"), keep=0.9)
             >>> decision.export("boolab", agent="coder").parts[0].path
             'agents/coder.md'
         """
