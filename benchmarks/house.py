@@ -54,7 +54,7 @@ WALKS: Final[Mapping[str, str]] = {
         runs = bl.load_dataset("atlas/tau-airline")
         call = lambda: bl.recommend(runs)""",
     "export": """
-        found = bl.recommend(bl.load_dataset("atlas/tau-airline"), keep=0.8)
+        found = bl.recommend(bl.load_dataset("atlas/intercode-python"), keep=0.9)
         call = lambda: found.export("langgraph")""",
     "Replay(run)": """
         agent, model = bl.Agent("a"), bl.ScriptedModel([{"tool_calls": [{"name": "f"}], "repeat": "forever"}])
