@@ -10,10 +10,9 @@ from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from boolab.core import displayable
-from boolab.core.iterate import results_in
 from boolab.core.messages import History, Input, Message, Sentinel, Text
 from boolab.core.text import count, flatten, shorten
-from boolab.core.types import UNKNOWN_USAGE, Event, Response, Step, Stop, StopReason, Usage
+from boolab.core.types import UNKNOWN_USAGE, Event, Response, Step, Stop, StopReason, Usage, results_in
 
 MIXED: Final = "mixed"
 """The effort of a run whose steps had several."""

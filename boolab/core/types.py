@@ -9,7 +9,8 @@ dollars at the surface). `None` is *unknown*, never zero.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
 from boolab.core.text import flatten
@@ -236,3 +237,13 @@ class Event(NamedTuple):
     t_ms: int | None
     kind: str
     payload: Mapping[str, Any]
+
+
+def result_slots_in(steps: Iterable[Step]) -> Iterator[ToolResult | None]:
+    """The result of each call of some steps; None for a call that got none."""
+    return chain.from_iterable(step.results for step in steps)
+
+
+def results_in(steps: Iterable[Step]) -> Iterator[ToolResult]:
+    """The results of the calls of some steps that got one."""
+    return (result for result in result_slots_in(steps) if result is not None)

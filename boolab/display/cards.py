@@ -11,10 +11,9 @@ from collections.abc import Sequence
 from functools import singledispatch
 from typing import Any, Final
 
-from boolab.core.iterate import results_in
 from boolab.core.run import Run, stop_place
 from boolab.core.text import count, shorten
-from boolab.core.types import Step, ToolCall
+from boolab.core.types import Step, ToolCall, results_in
 from boolab.display.document import Document, Facts, Mark, Status, Strip
 from boolab.display.numbers import duration, money, short_number
 from boolab.display.tool_kinds import KINDS, Kind, kind_of

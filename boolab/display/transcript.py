@@ -10,12 +10,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import singledispatch
 from typing import Any, Final
 
-from boolab.core.iterate import result_slots_in
 from boolab.core.messages import Message
 from boolab.core.redacted import chars_of
 from boolab.core.run import Run, stop_place
 from boolab.core.text import clip, count, flatten, replace_controls
-from boolab.core.types import Event, Response, Step, ToolResult, Usage
+from boolab.core.types import Event, Response, Step, ToolResult, Usage, result_slots_in
 from boolab.display.numbers import duration
 
 WIDTH: Final = 100

@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from boolab.core.endings import has_boundary
 from boolab.core.events import compactions_of, run_events
 from boolab.core.finish_reasons import finish_reason
-from boolab.core.iterate import result_slots_in, results_in
 from boolab.core.redacted import chars_of
 from boolab.core.run import Run
 from boolab.core.run_tree import parent_steps, tool_calls
-from boolab.core.types import MICRO, REDACTED, Step, ToolCall, ToolResult
+from boolab.core.types import MICRO, REDACTED, Step, ToolCall, ToolResult, result_slots_in, results_in
 from boolab.frames.dtypes import (
     FLAG,
     FLOAT,

@@ -13,10 +13,9 @@ from functools import lru_cache
 from itertools import chain, pairwise
 from typing import Final, NamedTuple, TypeAlias
 
-from boolab.core.iterate import result_slots_in, results_in
 from boolab.core.run import Run, steps_in
 from boolab.core.text import count
-from boolab.core.types import MICRO, Step, Usage
+from boolab.core.types import MICRO, Step, Usage, result_slots_in, results_in
 from boolab.io.json_input import Damage, Inconsistency
 
 Figure: TypeAlias = int | tuple[int, int] | None

@@ -10,10 +10,9 @@ from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from boolab.core.endings import has_unexecuted_finish
-from boolab.core.iterate import results_in
 from boolab.core.run import steps_in
 from boolab.core.text import clean, count, shorten
-from boolab.core.types import REDACTED
+from boolab.core.types import REDACTED, results_in
 from boolab.display.numbers import format_runs
 from boolab.frames.runs import turns_of
 from boolab.logs.load import FileRow

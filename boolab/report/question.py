@@ -8,9 +8,8 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from boolab.core.iterate import results_in
 from boolab.core.run import Run
-from boolab.core.types import Identities, Scope
+from boolab.core.types import Identities, Scope, results_in
 from boolab.frames.runs import turns_of
 from boolab.harnesses.presets import get_policy
 from boolab.limits.table import LIMITS, MeasureName

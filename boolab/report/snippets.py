@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from boolab.core.commands import with_program
@@ -119,7 +120,7 @@ def shell(study: Study, inputs: LogInputs, command: str = "whatif", options: Seq
     words = ["boolab", command, *inputs.logs, *options, "--scope", question.scope, "--keep", repr(question.keep)]
     words += ["--confidence", repr(question.confidence), "--objective", question.objective]
     words += [word for axis, values in (question.grid or {}).items() for word in (LIMITS[axis].option, _values(values))]
-    words += [word for column in question.by or () for word in ("--by", column)]
+    words += [*chain.from_iterable(("--by", column) for column in question.by or ())]
     words += ["--by", "all"] if question.by == () else []
     words += ["--labels", question.labels] if question.labels else []
     words += ["--policy", question.policy] if question.policy else []

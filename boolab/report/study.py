@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
+from itertools import chain
 from typing import Any, Final, Literal, NamedTuple, SupportsInt
 
 import numpy as np
@@ -406,7 +407,7 @@ def study_of(
 def study_of_runs(runs: list[Run], question: Question, loaded_logs: Reading, *, progress: bool = False) -> Study:
     """The result for runs that were read."""
     check_tools(question.identity, tools_called(runs))
-    homes = [row.path for row in loaded_logs.files for _ in range(row.runs)]
+    homes = [*chain.from_iterable([row.path] * row.runs for row in loaded_logs.files)]
     scopes = scopes_of([run.source for run in runs], question.scope)
     if len(set(scopes)) == 1:
         question = replace(question, scope="run" if scopes[0] == "run" else "turn")

@@ -13,7 +13,8 @@ import boolab as bl
 from boolab.core.run import Run
 from boolab.errors import SettingError
 from boolab.limits.detectors.streaks import RepeatStreak
-from boolab.stats.recommend.candidates import Candidates, Choice
+from boolab.stats.recommend.candidates import Candidates
+from boolab.stats.recommend.choice import Choice
 from boolab.stats.recommend.fixed_sequence import JOINT_AXES, paths_of
 from boolab.stats.recommend.question import Question
 from boolab.stats.recommend.units import clusters_of_ledger, units_of_ledger

@@ -17,7 +17,8 @@ import numpy as np
 from boolab.core.text import count
 from boolab.core.types import MICRO
 from boolab.limits.table import MEASURES
-from boolab.stats.recommend.candidates import Candidate, Candidates, Choice, PathFinding, sums_of
+from boolab.stats.recommend.candidates import Candidates, sums_of
+from boolab.stats.recommend.choice import Candidate, Choice, PathFinding
 from boolab.stats.recommend.evidence import (
     Broken,
     Recency,

@@ -16,7 +16,7 @@ from boolab.frames.dtypes import FLAG, FLOAT, INT, NO_LIMIT, TEXT, axis_dtype, c
 from boolab.harnesses.exports.values import Export, Limits
 from boolab.limits.table import LIMITS
 from boolab.stats.finding import Finding, pairs
-from boolab.stats.recommend.candidates import PathFinding
+from boolab.stats.recommend.choice import PathFinding
 from boolab.stats.recommend.decide import GroupDecision
 from boolab.stats.recommend.show import as_document
 from boolab.stats.recommend.words import format_saved, limits_in_words, verdict_of

@@ -144,11 +144,10 @@ def broken_groups(units: Ledger, is_stopped: Flags, keep: float, columns: Sequen
         if name not in units.runs or units.runs[name].nunique(dropna=False) < 2:  # noqa: PLR2004
             continue
         values = units.runs[name].fillna("")
-        rows = [
-            Broken(name, str(value), int((mine & ~is_stopped).sum()), int(mine.sum()))
-            for value in values[good].unique()
-            for mine in [good & (values == value).to_numpy()]
-        ]
+        rows = []
+        for value in values[good].unique():
+            has_value = good & (values == value).to_numpy()
+            rows.append(Broken(name, str(value), int((has_value & ~is_stopped).sum()), int(has_value.sum())))
         yield from sorted(
             (row for row in rows if row.successes >= _LEAST_SUCCESSES and row.kept < keep * row.successes),
             key=lambda row: row.kept / row.successes,

@@ -13,7 +13,8 @@ from boolab.display.numbers import level, money, percent, span
 from boolab.display.text import joined
 from boolab.limits.table import LIMITS, MEASURES
 from boolab.stats.kept_share import tasks_missing
-from boolab.stats.recommend.candidates import FOLDS, Margin, PathFinding
+from boolab.stats.recommend.candidates import FOLDS
+from boolab.stats.recommend.choice import Margin, PathFinding
 from boolab.stats.recommend.decide import GroupDecision
 from boolab.stats.recommend.evidence import Broken
 from boolab.stats.recommend.fixed_sequence import JOINT
@@ -322,12 +323,8 @@ def _several(groups: Sequence[GroupDecision], keys: Sequence[str]) -> Iterator[s
     )
     yield _text("several", words)
     yield " ".join(filter(None, [_text("several_left", words), _text("several_not_yet", words)]))
-    warnings = [
-        f"{short[group.names]}: {text}"
-        for group in groups
-        for text in [_text("broken", group, words_of(group)) if group.action == "set" else ""]
-        if text
-    ]
+    broken = [group for group in to_set if group.broken]
+    warnings = [f"{short[group.names]}: {_text('broken', group, words_of(group))}" for group in broken]
     yield " ".join([*warnings[:MAX_GROUPS], *filter(None, [_text("several_proxy", words)])])
 
 

@@ -7,11 +7,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any, Final, NamedTuple, Self
 
-from boolab.core.iterate import result_slots_in
 from boolab.core.redacted import chars_of, is_redacted
 from boolab.core.run import Run, stop_place
 from boolab.core.text import clean, clip, count, first_of
-from boolab.core.types import REDACTED, Step, ToolCall, ToolResult
+from boolab.core.types import REDACTED, Step, ToolCall, ToolResult, result_slots_in
 from boolab.display.text import align_columns
 from boolab.display.tool_kinds import Kind, kind_of
 from boolab.limits.call_identity import arguments_hash
