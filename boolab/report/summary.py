@@ -17,7 +17,7 @@ from boolab.report.study import UNITS, Study, column_name
 from boolab.report.units import key_of
 from boolab.stats.recommend.decide import GroupDecision
 from boolab.stats.recommend.fixed_sequence import JOINT
-from boolab.stats.recommend.words import limits_in_words, reason_in_words, words_of
+from boolab.stats.recommend.words import compare_in_words, limits_in_words, reason_in_words
 from boolab.stats.units import group_name
 
 MAX_ROWS: Final = 20
@@ -200,14 +200,12 @@ def kept_note(row: SummaryRow, keep: float) -> str:
 
 
 def whom_words(group: GroupDecision) -> str:
-    """Whom the candidate stops: "97 of 100 fail; of as many others 88 would"; "" where it stops none."""
-    stopped, words = group.stopped, words_of(group)
+    """Whom the candidate stops: "97 of 100 fail, and by chance 87 would"; "" where it stops none."""
+    stopped = group.stopped
     if not stopped.n:
         return ""
     unknown = f"; {stopped.unknown:,} unknown" if stopped.unknown else ""
-    others = "" if group.null is None else f"; of as many others {words.expected} would"
-    verb = words.fails if stopped.failures == 1 else words.fail
-    return f"{stopped.failures:,} of {stopped.n:,} {verb}{others}{unknown}"
+    return f"{compare_in_words(group, stopped.failures, stopped.n)}{unknown}"
 
 
 def held_out_words(group: GroupDecision) -> str:

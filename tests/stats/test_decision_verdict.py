@@ -33,7 +33,7 @@ def test_says_what_to_set_with_base_bound_and_saving(python: list[Run]) -> None:
         "Set a step cap of 3: on record it keeps 136 of 139 successes (at least 90% of future ones, with 95% "
         "confidence) and saves 396 of 861 steps (46%)."
     )
-    assert found.verdict[1].startswith("Of the 100 runs that it stops, 97 fail; of as many others 87 would.")
+    assert found.verdict[1].startswith("Of the runs that it stops, 97 of 100 fail, and by chance 87 would (p = 0.005).")
     assert "The trade is good, in steps of runs: it saves 132 steps for each lost success" in found.verdict[1]
     assert found.limits_by_group()[""].max_steps == 3
     assert "--max-steps 3" in str(found)
@@ -45,8 +45,8 @@ def test_what_is_left_off_is_named_and_never_to_be_set(swebench: list[Run]) -> N
     assert (row["action"], row["reason"], row["stopped"]) == ("leave", "stops_as_many_successes", 2)
     assert found.verdict[0] == (
         "Set no limit: a doom-loop threshold of 4 would keep 168 of 168 successes and save 32 of 16,707 steps (0.2%), "
-        "but the runs that it stops are not shown to fail more often than the others (2 of 2, 1.3 expected, p = 0.59). "
-        "So it is for those who may replace a lost task by another, only."
+        "but the runs that it stops are not shown to fail more often than the others (2 of 2 fail, "
+        "and by chance 1.3 would, p = 0.59)."
     )
     assert found.verdict[1].startswith("81% of the saving is one run, ")
     assert set(found.setting.values()) == {None}

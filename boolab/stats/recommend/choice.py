@@ -110,9 +110,9 @@ class Choice:
 
     @property
     def missing_in_words(self) -> str:
-        """What is missing, such as "20 more tasks like these"."""
+        """What is missing, such as "20 more tasks with a success"."""
         if self.counts_tasks:
-            return f"{count(self.missing, f'more {self.cluster}')} like these"
+            return count(self.missing, f"more {self.cluster} with a success", f"more {self.cluster}s with a success")
         return count(self.missing, "more success", "more successes")
 
     def needed_in_words(self, keep: float, error: float) -> str:

@@ -25,6 +25,7 @@ from boolab.stats.units import group_name
 _SMALLER_SHARES: Final = (0.9, 0.8, 0.7)
 """Shares of successes to keep that an error proposes."""
 
+_NOT_YET: Final = "Not yet"
 _PathRow = tuple[GroupDecision, PathFinding]
 GROUP_COLUMNS: Final[Mapping[str, tuple[str, Callable[[GroupDecision], Any]]]] = {
     "action": (TEXT, lambda g: g.action),
@@ -331,8 +332,9 @@ def table_of_groups(frame: pd.DataFrame, keys: Sequence[str], order: Sequence[st
     """What is shown: the limits to set, what the evidence is about, what that keeps and saves."""
     table = frame[[*keys, *order]].astype("object")
     table = table.where(table.notna(), NO_LIMIT if len(frame) else None)
+    table.loc[frame["action"].eq("not_yet").to_numpy(), [*order]] = _NOT_YET
     if (frame["action"] != "set").any():
-        table["evidence for"] = frame["candidate"].fillna("none").to_list()
+        table["numbers are for"] = frame["candidate"].fillna("no limit").to_list()
     table["kept"] = [
         f"{span(low, high)} of {base:,}"
         for low, high, base in zip(frame["kept_lower"], frame["kept_upper"], frame["successes"], strict=True)

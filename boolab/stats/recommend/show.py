@@ -21,7 +21,7 @@ def as_document(found: Finding, verdict: Sequence[str], limits: Mapping[str, Lim
         subtitles=subtitles,
         lead=[commands] if limits else [],
         table=found.table_shown(),
-        paragraphs=found.sentences,
+        paragraphs=[sentence for sentence in found.sentences if sentence not in verdict],
         notes=found.notes,
         fold="What this rests on",
     )

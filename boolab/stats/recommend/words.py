@@ -93,13 +93,16 @@ def words_of(group: GroupDecision) -> SimpleNamespace:
         lost=f"{group.lost:,}" if group.lost else "none",
         perhaps=f", {perhaps:,} of them perhaps not" if perhaps else "",
         source=source if group.units.terminated.all() else f"{source} under the recorded limits",
-        fail="fail" if group.labelled else "not end by themselves",
-        fails="fails" if group.labelled else "does not end by itself",
+        fail_more="fail more often" if group.labelled else "end by themselves less often",
+        null="" if group.null is None else compare_in_words(group, group.null.failed, group.null.stopped),
+        elsewhere=""
+        if group.heldout_saved_share is None or not (folds and folds["chosen"])
+        else f"On tasks that did not choose it, such a choice saved {percent(group.heldout_saved_share)}.",
         expected="" if group.null is None else _rounded(group.null.expected),
         p_value="" if group.null is None else f"{group.null.p_value:.2g}",
         needed=choice.needed_in_words(question.keep, question.error or 1 - question.confidence),
         missing=choice.missing_in_words,
-        clusters=count(choice.tasks, choice.cluster),
+        clusters=count(int(group.candidates.clusters.max(initial=-1)) + 1, choice.cluster),
         largest_run=shorten(group.saving.run),
         largest_task=shorten(group.saving.task),
         broken=joined([_broken_in_words(row) for row in group.broken[:_NAMED]] or [""]),
@@ -150,6 +153,19 @@ def count_steps(steps: float) -> str:
 def _rounded(n: float) -> str:
     """An expected number: with a decimal where it is small."""
     return f"{n:.1f}" if n < 10 else f"{n:,.0f}"  # noqa: PLR2004 - two digits
+
+
+def compare_in_words(group: GroupDecision, failed: int, stopped: int) -> str:
+    """How many of the stopped units fail, and how many would by chance: "97 of 100 fail, and by chance 87 would"."""
+    fail, fails, would = (
+        ("fail", "fails", "would")
+        if group.labelled
+        else ("do not end by themselves", "does not end by itself", "would not")
+    )
+    of = f"{failed:,} of {stopped:,} {fails if failed == 1 else fail}"
+    if group.null is None:
+        return of
+    return f"{of}, and by chance {_rounded(group.null.expected)} {would}"
 
 
 def rests_of(group: GroupDecision) -> str:
