@@ -191,6 +191,9 @@ def point_of(recommended: Point | None, axes: Sequence[str], table: pd.DataFrame
     point = getattr(recommended, "setting", recommended)
     if isinstance(point, Mapping | pd.Series):
         values = {str(name): value for name, value in dict(point).items()}
+        if from_recommend:  # a limit that was not asked about is off
+            off_axes = [name for name in axes if name in table and table[name].isna().any()]
+            values = dict.fromkeys(off_axes) | values
         strange = (
             [] if from_recommend or isinstance(point, pd.Series) else [name for name in values if name not in LIMITS]
         )
