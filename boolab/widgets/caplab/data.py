@@ -274,9 +274,8 @@ class CapTables:
 
     def _names(self, setting: Setting) -> dict[tuple[object, ...], str]:
         """The names of the groups that are kept apart, by their values."""
-        if not self.keys:
-            return {(): setting.agent}
-        return {group.key: group.name for group in self.groups.values() if group.key is not None}
+        names = {group.key: group.name for group in self.groups.values() if group.key is not None}
+        return names if len(names) > 1 else dict.fromkeys(names, setting.agent)  # one group is shown as all runs
 
     @staticmethod
     def _plain_decision(
