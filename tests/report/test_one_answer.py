@@ -1,13 +1,12 @@
-"""One question, one answer, wherever it is asked; and what is pasted gives the numbers that stand beside it."""
+"""One question, one answer (see `test_forty_questions`); and what is pasted gives the numbers that stand beside it."""
 
-import base64
 import contextlib
 import html
 import io
 import json
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,6 @@ from boolab.report.units import turns_as_units
 from boolab.runtime.agents.agent import policy_of
 from tests.support.caplab_cases import Told, runs_of
 from tests.support.cases import first
-from tests.support.packed import unpacked
 from tests.support.project import ROOT
 
 DATASET = str(data_path("datasets") / "runs")
@@ -59,13 +57,6 @@ def printed(*words: str) -> str:
     return out.getvalue()
 
 
-def in_page(page: str) -> Any:
-    """The data of the first view that an exported page holds."""
-    views = re.search(r"^const views = (.*);$", page, re.MULTILINE)
-    assert views is not None
-    return unpacked(base64.b64decode(json.loads(views[1])["shown"][0]["data"]))
-
-
 def of_lab(lab: bl.CapLab) -> dict[str, int | None]:
     """What CapLab says is to be set."""
     return lab.recommended["setting"] or dict.fromkeys(LIMITS)
@@ -75,39 +66,6 @@ def of_groups(text: str) -> dict[str, int | None]:
     """The setting in what `whatif --json` prints."""
     (row,) = json.loads(text)["recommendation"]["groups"]
     return {axis: row[axis] for axis in LIMITS}
-
-
-def in_words(setting: Mapping[str, Any]) -> list[str]:
-    names = {"max_steps": "step cap", "tool_budget": "tool budget", "doom_loop": "doom-loop threshold"}
-    return [f"{names[axis]} of {value}" for axis, value in setting.items() if value is not None]
-
-
-@pytest.mark.slow
-def test_all_that_recommends_gives_one_setting(logs: str) -> None:
-    keep = 0.9
-    runs = bl.load_runs(logs)
-    found = bl.recommend(runs, keep=keep)
-    wanted = {axis: found.setting[axis] for axis in LIMITS}
-    assert any(value is not None for value in wanted.values()) == (found.action == "set")
-    assert of_groups(printed("whatif", logs, "--keep", str(keep), "--json")) == wanted
-    text = " ".join(printed("whatif", logs, "--keep", str(keep)).split())
-    study = study_of([logs], Question(keep=keep))
-    page = html.unescape(re.sub(r"<[^>]+>", " ", page_of(study)))
-    assert found.sentences[0] in text
-    assert found.sentences[0] in " ".join(page.split())
-    assert all(words in found.sentences[0] for words in in_words(wanted))
-    lab = bl.CapLab(runs, keep=keep)
-    assert of_lab(lab) == wanted
-    assert lab.recommended["sentences"] == [*found.sentences]
-    data = in_page(lab.to_html())
-    assert (data["recommended"]["setting"] or dict.fromkeys(LIMITS)) == wanted
-    held = data["grid"]["columns"]
-    assert any(
-        all(one[axis] == wanted[axis] for axis in LIMITS[1:]) and wanted["max_steps"] in one["caps"] for one in held
-    )  # its button leads there
-    lab.setting = lab.recommended["candidate"]
-    row = found.frame.iloc[0]
-    assert lab.answer["kept"] == {"lower": row["kept_lower"], "upper": row["kept_upper"], "of": row["successes"]}
 
 
 def test_whatif_by_all_takes_agents_and_subagents_together() -> None:
