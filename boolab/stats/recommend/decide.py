@@ -15,8 +15,6 @@ from typing import Any, Final, Literal, TypeAlias
 import numpy as np
 
 from boolab.core.text import count
-from boolab.core.types import MICRO
-from boolab.limits.table import MEASURES
 from boolab.stats.recommend.candidates import Candidates, sums_of
 from boolab.stats.recommend.choice import Candidate, Choice, PathFinding
 from boolab.stats.recommend.evidence import (
@@ -49,8 +47,6 @@ BROKEN_COLUMNS: Final = ("agent", "model", "effort", "harness_version", SET)
 """Columns by which a limit for all may treat runs unequally."""
 _RARE: Final = 3.0
 """With 95% confidence, a kind of task that is not among n is rarer than 3/n."""
-DOMINANT: Final = 0.5
-"""A run or a task that makes more of the saving than this is named."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -126,9 +122,7 @@ class GroupDecision:
     @property
     def trade(self) -> Trade:
         """What the candidate saves for the successes that it may lose."""
-        measure = self.question.measure
-        unit = MICRO if measure == "cost" else 1
-        plural = "cost" if measure == "cost" else MEASURES[measure].plural
+        unit, plural = self.question.per_unit, self.question.plural
         return Trade(self.saved / unit, self.lost, self.spent / unit, self.choice.successes, plural, self.noun)
 
     @property

@@ -8,7 +8,6 @@ from typing import Any, Final
 
 import pandas as pd
 
-from boolab.core.types import MICRO
 from boolab.display.document import Document
 from boolab.display.numbers import span
 from boolab.errors import SettingError, near
@@ -349,7 +348,7 @@ def _names(groups: Sequence[GroupDecision], keys: Sequence[str]) -> dict[str, An
 
 
 def _amount(amount: int, group: GroupDecision) -> float:
-    return amount / MICRO if group.question.measure == "cost" else float(amount)
+    return amount / group.question.per_unit
 
 
 def _saved_in_words(group: GroupDecision) -> str:

@@ -13,8 +13,7 @@ from boolab.display.numbers import format_runs, level
 from boolab.limits.table import LIMITS
 from boolab.stats.recommend.decide import GroupDecision
 from boolab.stats.recommend.question import MOSTLY, Question
-from boolab.stats.recommend.units import base_of, is_root, noun_of
-from boolab.stats.recommend.words import plural_of
+from boolab.stats.recommend.units import base_of, is_root, unit_of_ledger
 from boolab.stats.units import group_name
 from boolab.whatif.step_table import LABEL, Ledger
 
@@ -48,7 +47,7 @@ class DataNotes:
         self.question = question
         self._objective = objective
         self._every = every
-        self.noun = noun_of(runs, units)
+        self.noun = unit_of_ledger(units)
 
     def notes(self, groups: Sequence[GroupDecision]) -> Iterator[str]:
         """The quality of the data, and what limits the answer."""
@@ -67,7 +66,7 @@ class DataNotes:
         yield from self._families(groups)
         yield from self._left_out()
         if self._objective != self.question.measure:
-            yield f"{self._not_known()}: savings are counted in {plural_of(self.question.measure)}."
+            yield f"{self._not_known()}: savings are counted in {self.question.plural}."
         elif (partly := self._unknown()) > 0:
             verb = "does" if partly == 1 else "do"
             yield f"{count(partly, self.noun)} {verb} not report the {self._objective}: savings leave them out."

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from boolab.core.types import MICRO, Identities
 from boolab.errors import SettingError
 from boolab.harnesses.policy import Policy
-from boolab.limits.table import MeasureName
+from boolab.limits.table import MEASURES, MeasureName
 from boolab.stats.recommend.fixed_sequence import JOINT_AXES, Dependence
 from boolab.whatif.grid import Grid, GridAxis, Settings, settings_of
 from boolab.whatif.policy_limits import AXIS_OF, LIMIT_OF
@@ -46,6 +46,16 @@ class Question:
     error: float = 0.05
     success_value: float | None = None
 
+    @property
+    def plural(self) -> str:
+        """What is saved, in the plural."""
+        return "cost" if self.measure == "cost" else MEASURES[self.measure].plural
+
+    @property
+    def per_unit(self) -> int:
+        """The whole units in one of the measure: a dollar has a million, all else one."""
+        return MICRO if self.measure == "cost" else 1
+
     def settings(self, values: dict[str, Iterable[Any]]) -> Settings:
         """The settings of a grid; without any axis, the one with no limits except the policy's own."""
         return settings_of(values or {self.order[0]: [None]}, self.policy, self.identity)
@@ -72,7 +82,7 @@ class Question:
         """
         if self.success_value is None:
             return saved * successes - lost * spent
-        value = self.success_value * (MICRO if self.measure == "cost" else 1)
+        value = self.success_value * self.per_unit
         return saved - np.asarray(np.rint(lost * value), dtype=np.int64)
 
 

@@ -34,7 +34,7 @@ from boolab.stats.recommend.fixed_sequence import DEPENDENCE, JOINT_AXES, Depend
 from boolab.stats.recommend.groups import default_keys, kinds_of, name_of, shared_errors
 from boolab.stats.recommend.notes import DataNotes, notes_by_kind
 from boolab.stats.recommend.question import Question, axes_of, check_policy, measure_of
-from boolab.stats.recommend.units import grouped_units, noun_of
+from boolab.stats.recommend.units import grouped_units, unit_of_ledger
 from boolab.stats.recommend.words import sentences_of, verdict_of
 from boolab.stats.units import group_name, group_noun, keys_of, sources_of
 from boolab.whatif.grid import Grid, settings_of
@@ -167,7 +167,7 @@ def recommend(
     dates = _dates_of(recorded)
     errors = shared_errors([part for _, (_, part) in parts], keep, 1 - confidence)
     decided = [
-        (kind, decide(names, noun_of(kind.runs, kind.units), part, replace(question, error=error), dates))
+        (kind, decide(names, unit_of_ledger(kind.units), part, replace(question, error=error), dates))
         for (kind, (names, part)), error in zip(parts, errors, strict=True)
     ]
     every = [kind.units for kind in kinds]

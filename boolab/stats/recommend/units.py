@@ -92,11 +92,6 @@ def unit_of_ledger(units: Ledger) -> UnitNoun:
     return "turn" if units.success_by == TURN_PROXY else "run"
 
 
-def noun_of(_: Ledger, units: Ledger) -> UnitNoun:
-    """What a unit is called: see `unit_of_ledger`."""
-    return unit_of_ledger(units)
-
-
 def base_of(units: Ledger) -> Flags:
     """R: which units are successes: what a setting keeps or loses."""
     return np.asarray(units.success == 1)

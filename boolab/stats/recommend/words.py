@@ -85,7 +85,7 @@ def words_of(group: GroupDecision) -> SimpleNamespace:
         confidence=level(question.confidence),
         saved=format_saved(question, group.saved, group.spent),
         share=percent(group.saving.share or 0.0),
-        measure=plural_of(question.measure),
+        measure=question.plural,
         noun=group.noun,
         all_units=count(group.units.n_runs, group.noun),
         all_successes=group.successes(choice.successes),
@@ -98,9 +98,8 @@ def words_of(group: GroupDecision) -> SimpleNamespace:
         elsewhere=""
         if group.heldout_saved_share is None or not (folds and folds["chosen"])
         else f"On tasks that did not choose it, such a choice saved {percent(group.heldout_saved_share)}.",
-        expected="" if group.null is None else _rounded(group.null.expected),
         p_value="" if group.null is None else f"{group.null.p_value:.2g}",
-        needed=choice.needed_in_words(question.keep, question.error or 1 - question.confidence),
+        needed=choice.needed_in_words(question.keep, question.error),
         missing=choice.missing_in_words,
         clusters=count(int(group.candidates.clusters.max(initial=-1)) + 1, choice.cluster),
         largest_run=shorten(group.saving.run),
@@ -119,10 +118,10 @@ def words_of(group: GroupDecision) -> SimpleNamespace:
         else "",
         heldout_saved=""
         if group.heldout_saved_share is None
-        else f" and saved {percent(group.heldout_saved_share)} of the {plural_of(question.measure)}",
+        else f" and saved {percent(group.heldout_saved_share)} of the {question.plural}",
         last_step=_step(group, choice.last_step),
         next_step=_step(group, choice.next_step),
-        tight=list(_tightest_without_loss(group)),
+        tight=list(_tightest_without_loss(group)) if group.action == "not_yet" else [],
         singles=list(_singles(group)),
         **_loosest(group),
         **_untested(group),
@@ -133,11 +132,6 @@ def limits_in_words(setting: Mapping[str, Any]) -> str:
     """The limits that are on, such as "a step cap of 6"; "" if none is."""
     on = [LIMITS[name].with_value(value) for name, value in setting.items() if value is not None]
     return joined(on) if on else ""
-
-
-def plural_of(measure: str) -> str:
-    """What is saved, in the plural."""
-    return "cost" if measure == "cost" else MEASURES[measure].plural
 
 
 def plain_name(found: PathFinding) -> str:
@@ -205,7 +199,7 @@ def _step(group: GroupDecision, step: Margin | None) -> SimpleNamespace | None:
     if step.lost and group.choice.successes:
         value = group.choice.spent / group.choice.successes
         if question.success_value is not None:
-            value = question.success_value * (MICRO if question.measure == "cost" else 1)
+            value = question.success_value * question.per_unit
         each, costs = format_amount(question, step.saved / step.lost), format_amount(question, value)
     return SimpleNamespace(
         looser=limits_in_words(step.looser.setting) or "no limit",
@@ -350,7 +344,7 @@ def _limited(groups: Sequence[GroupDecision], named: str) -> SimpleNamespace | N
         return None
     shares = sorted(group.saving.share or 0.0 for group in groups)
     low, high = percent(shares[0]), percent(shares[-1])
-    saved = f"{low if low == high else f'{low} to {high}'} of the {plural_of(groups[0].question.measure)}"
+    saved = f"{low if low == high else f'{low} to {high}'} of the {groups[0].question.plural}"
     return SimpleNamespace(n=f"{len(groups):,}", named=named, saved=saved)
 
 
