@@ -103,7 +103,7 @@ class Study:
     """The data, the question, and the results."""
 
     question: Question  # what was asked; its scope is resolved
-    keys: tuple[str, ...]  # the columns that keep groups apart
+    keys: tuple[str, ...]  # the columns that separate groups
     loaded_logs: Reading  # the files
     runs: list[Run]  # their runs
     homes: list[str]  # the file of each run

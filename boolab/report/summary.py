@@ -37,7 +37,7 @@ class SummaryRow(NamedTuple):
     # what is saved, and of how much, in the unit of the study; None if that is not on record
     saved: tuple[float, float] | None
     by_itself: bool = False  # whether it is a limit by itself, and not the decision
-    names: tuple[str, ...] = ()  # the group's values of the columns that keep groups apart
+    names: tuple[str, ...] = ()  # the group's values of the columns that separate groups
     # the data set of its runs, or the format of their logs; "" if it is in the name, or there are several
     data: str = ""
 

@@ -1,4 +1,4 @@
-"""Which columns keep runs apart, and how their groups share the error."""
+"""Which columns separate runs, and how their groups share the error."""
 
 from dataclasses import replace
 from itertools import permutations

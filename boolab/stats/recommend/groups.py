@@ -1,7 +1,7 @@
-"""Which columns keep runs apart, and how their groups share the error.
+"""Which columns separate runs, and how their groups share the error.
 
-A limit is for one agent and one kind of task, so agents and data sets are always kept apart. A model, an effort or a
-version of the harness is kept apart where its runs differ in length. Outcomes decide nothing of it, so that a promise
+A limit is for one agent and one kind of task, so agents and data sets are always separated. A model, an effort or a
+version of the harness is separated where its runs differ in length. Outcomes decide nothing of it, so that a promise
 to a group is as valid as if its runs had been given alone; the groups share the error, so that all promises of one
 answer hold together.
 """
@@ -29,7 +29,7 @@ from boolab.stats.units import SET
 from boolab.whatif.step_table import Ints, Ledger, scopes_of
 
 MEASURED: Final = ("model", "effort", "harness_version")
-"""Columns that keep runs apart if their lengths differ."""
+"""Columns that separate runs if their lengths differ."""
 _FEWEST_UNITS: Final = 20
 """The lengths of fewer units of a value are not compared."""
 _MOST_VALUES: Final = 12
@@ -45,7 +45,7 @@ class Kind(NamedTuple):
     Attributes:
         runs: The runs.
         units: What is counted of them.
-        groups: Their groups: the values of the columns that keep them apart, and their units.
+        groups: Their groups: the values of the columns that separate them, and their units.
     """
 
     runs: Ledger
@@ -72,7 +72,7 @@ def default_keys(
     keep: float,
     alpha: float,
 ) -> list[str]:
-    """The columns that keep runs apart where none are asked for."""
+    """The columns that separate runs where none are asked for."""
     kin = runs.kin()
     if kin is not None and kin.calls:
         return ["agent"] if "agent" in runs.runs else []
@@ -80,7 +80,7 @@ def default_keys(
 
 
 def agent_columns(runs: pd.DataFrame, scope: Scope = "auto") -> list[str]:
-    """The columns that keep agents and data sets apart, of runs with the columns of `runs_df`; [] if there is one."""
+    """The columns that separate agents and data sets, of runs with the columns of `runs_df`; [] if there is one."""
     values = {
         name: runs[name].astype("object").fillna("").tolist() for name in ("source", "agent", SET) if name in runs
     }
@@ -99,7 +99,7 @@ def split_columns(units: Ledger, keep: float, alpha: float) -> list[str]:
     """The columns of `MEASURED` whose values differ in the length of their runs, if a group of them can be tested.
 
     The test is that of Kruskal and Wallis at 1%, shared among the columns; and the medians or the 90th percentiles have
-    to differ by a quarter. So many values that each has few runs are not kept apart.
+    to differ by a quarter. So many values that each has few runs are not separated.
     """
     lengths = np.diff(units.first)
     columns = []

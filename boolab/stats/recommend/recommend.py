@@ -77,7 +77,7 @@ def recommend(
         objective: What to save: "cost", "tokens", "tool_calls" or "steps". Where fewer than half of the steps have it,
             in all or in one of the groups, tokens or else steps; a note reports it.
         by: Columns of the runs; each group gets a decision of its own, and the groups share the error. By default
-            agents and data sets are kept apart, and models, efforts and versions of the harness whose runs differ in
+            agents and data sets are separated, and models, efforts and versions of the harness whose runs differ in
             length: see `boolab.stats.recommend.groups`. [] takes all runs together. With runs of subagents it is the
             agent: a lead and its scouts never share one setting without a note. The success of a family is its
             root's, and a limit on an agent loses it if it stops any of that agent's runs.

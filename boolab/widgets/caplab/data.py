@@ -70,7 +70,7 @@ class CapTables:
             if decision is None
             else [*decision.keys]
         )
-        """The columns that keep groups apart: those of the decision, by default as `recommend` keeps them apart."""
+        """The columns that separate groups: those of the decision, by default as `recommend` separates them."""
         if self.roots and self.keys != ["agent"]:
             msg = 'decision: these runs have subagents, and limits of their own: expected recommend(runs, by="agent")'
             raise SettingError(msg)
@@ -135,14 +135,14 @@ class CapTables:
         return table
 
     def _error(self, setting: Setting) -> float:
-        """The error that a group may have: its part, as the groups that are kept apart share it."""
+        """The error that a group may have: its part, as the groups that are separated share it."""
         group = self.group(setting)
         if group is None or group.key is None:
             return 1 - self.question.confidence
         return self._parts(setting)[1][group.key]
 
     def _parts(self, setting: Setting) -> tuple[str, dict[tuple[object, ...], float]]:
-        """What is saved in the groups that are kept apart, and the error of each, as `recommend` has them."""
+        """What is saved in the groups that are separated, and the error of each, as `recommend` has them."""
         question = self.question
         key = (setting.scope, question.keep, question.confidence)
         if key not in self._shared:
@@ -247,7 +247,7 @@ class CapTables:
                     del self._tables[key]  # the next one has it
 
     def search(self, setting: Setting, question: Question) -> dict[str, dict[str, Any]]:
-        """The decision of `recommend`, by the name of the group: of all that are kept apart at once, or of a union.
+        """The decision of `recommend`, by the name of the group: of all that are separated at once, or of a union.
 
         Each is plain data: action, setting (None unless it is to be set), candidate (the setting that the evidence is
         about), verdict, sentences, notes and reason are those of the decision; `words` is the answer in a few words,
@@ -273,7 +273,7 @@ class CapTables:
         return self._plain_decision(decision, question, names)
 
     def _names(self, setting: Setting) -> dict[tuple[object, ...], str]:
-        """The names of the groups that are kept apart, by their values."""
+        """The names of the groups that are separated, by their values."""
         names = {group.key: group.name for group in self.groups.values() if group.key is not None}
         return names if len(names) > 1 else dict.fromkeys(names, setting.agent)  # one group is shown as all runs
 

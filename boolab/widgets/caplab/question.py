@@ -75,7 +75,7 @@ def groups_of(
 ) -> list[RunGroup]:
     """The groups that `recommend` keeps apart, then unions of them; of `families`, no unions.
 
-    `keys` are the columns that keep them apart, `values` those of each run.
+    `keys` are the columns that separate them, `values` those of each run.
     """
     places: dict[tuple[object, ...], list[int]] = {}
     for index, key in enumerate(values):
