@@ -47,7 +47,7 @@ def fingerprint(run: Run, step: int | None = None) -> Fingerprint:
         True
     """
     n_steps = len(run.steps) if step is None else step
-    return Fingerprint(prints_of(run)[n_steps], _responses(run.prompt) + n_steps)
+    return Fingerprint(prints_of(run)[n_steps], responses_in(run.prompt) + n_steps)
 
 
 def prints_of(run: Run) -> tuple[str, ...]:
@@ -56,7 +56,8 @@ def prints_of(run: Run) -> tuple[str, ...]:
     return run.prints if has_prints else tuple(_chain(run))
 
 
-def _responses(prompt: Sequence[Message]) -> int:
+def responses_in(prompt: Sequence[Message]) -> int:
+    """How many responses are in the messages before the first step."""
     return sum(message.role == "assistant" for message in prompt)
 
 

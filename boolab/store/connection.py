@@ -282,8 +282,8 @@ def lock_path(path: Path) -> Path:
     return real.with_name(f"{real.name}.lock")
 
 
-def lock(path: Path, wait_s: float = WAIT_S) -> FileLock:
-    """Become the writer of a store: returns the lock, after waiting for another writer up to `wait_s` seconds."""
+def lock(path: Path, wait_s: float = WAIT_S, kind: str = "a store") -> FileLock:
+    """Become the writer of a store, or of another `kind` of file: returns the lock, after waiting up to `wait_s`."""
     lock_file = lock_path(path)
     _check_lock(lock_file, path)
     file_lock = FileLock(lock_file, thread_local=False)
@@ -291,7 +291,7 @@ def lock(path: Path, wait_s: float = WAIT_S) -> FileLock:
         file_lock.acquire(timeout=wait_s, poll_interval=POLL_S)
     except Timeout:
         msg = (
-            f"it is being written by {_holder(lock_file)}; a store has one writer at a time (and any number of readers)"
+            f"it is being written by {_holder(lock_file)}; {kind} has one writer at a time (and any number of readers)"
         )
         raise StoreError(msg, path=path) from None
     except OSError as error:
