@@ -17,7 +17,7 @@ PYTEST = $(BIN)/python -m pytest --quiet $(if $(ARGS),,--numprocesses 2 --dist l
 # Two processes of tests on two cores: more threads than one for each would wait for each other.
 test slow browser properties: export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: demo test slow browser properties fuzz soak crash bombs lab lint links nightly format formats harnesses study bench leaderboard conformance conformance-clis coverage recommendations trials pictures docs bench-peers stop-peers wheel compatibility clean help
+.PHONY: demo test slow browser properties fuzz soak crash bombs lab lint links nightly format formats harnesses study bench leaderboard conformance conformance-clis coverage recommendations outcomes trials pictures docs bench-peers stop-peers wheel compatibility clean help
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' Makefile
@@ -133,6 +133,9 @@ coverage: $(READY) ## measure how often 95% intervals hold the truth
 
 recommendations: $(READY) ## judge recommendations on runs that they did not see; saves what docs/tables/measured.md has
 	$(BIN)/python -m benchmarks.recommendations --write
+
+outcomes: $(READY) ## measure the desk: wrong answers and how many it takes, in worlds whose truth is known; saves what docs/tables/measured.md has
+	$(BIN)/python -m benchmarks.outcomes --write
 
 trials: $(READY) ## measure 500 trials in each of four simulated worlds: coverage at every look, branches, bias of hazards
 	$(BIN)/python -m benchmarks.trials

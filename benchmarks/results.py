@@ -33,6 +33,7 @@ SECTIONS: Final[Mapping[str, str]] = {
     "scorecard": "Scorecards and survival",
     "ingest": "Readers",
     "recommendations": "Recommendations",
+    "outcomes": "Outcomes that few answers show",
     "widgets": "Widgets",
     "displays": "The first look, on real logs",
     "watch": "Logs that grow",
