@@ -12,6 +12,7 @@ KINDS: Final[Mapping[str, str]] = {
     "security": "security",
     "sql": "SQL",
     "games": "games",
+    "assistants": "assistants",
     "other": "other",
 }
 """The kinds, and what they are called. Folders of hidden sets have these names; `other` is a set of no known kind."""
@@ -31,6 +32,8 @@ KIND_OF: Final[Mapping[str, str]] = {
     "balrog-babyai": "games",
     "balrog-minihack": "games",
     "balrog-textworld": "games",
+    "multi-swe-bench-java": "coding",
+    "sentinel-booking": "assistants",
 }
 """The kind of each public set, those that the atlas's builder makes included."""
 

@@ -29,6 +29,7 @@ EPILOG: Final = """
       boolab bench stops.csv --data runs.jsonl --labels labels.csv -o late.json
       boolab bench baselines --data atlas/intercode-ctf -o out
       boolab bench rules.yaml --hidden ~/hidden_sets
+      boolab bench rules.yaml --faults
 
     The score is the share of steps saved if the rule is on in so many runs only, chosen at random, that 95% of the
     successes are kept. All figures are means over sets, with 95% intervals over sets and the tasks in them.
@@ -52,6 +53,14 @@ def add(parser: argparse.ArgumentParser) -> None:
         metavar="FOLDER",
         help="judge on the sets in this folder, each a file or a folder KIND/SET, and choose and fit on --data "
         "(default: the open tracks of --data)",
+    )
+    data.add_argument(
+        "--faults",
+        metavar="RUNS",
+        nargs="?",
+        const="atlas/sentinel-faults",
+        help="judge when entries stop runs with a recorded fault, and not on outcomes (default: the open tracks; "
+        "without RUNS: atlas/sentinel-faults)",
     )
     data.add_argument("--format", metavar="NAME", help=FORMAT)
     add_labels(data, "runs")

@@ -144,14 +144,15 @@ EVENTS: Final[Mapping[str, Mapping[str, str]]] = {
 """For each kind of event its values, each with its rule. A kind that is not listed is a placeholder."""
 
 SETTINGS: Final[Mapping[str, str]] = {
-    "effort": "effort", "ended_by": "agent", "policy": "agent", "prompting": "agent", "set": "agent",
+    "corpus": "agent", "effort": "effort", "ended_by": "agent", "fault": "agent", "label": "agent", "policy": "agent",
+    "prompting": "agent", "set": "agent",
 }  # fmt: skip
 """The settings whose words stay: those of boolab, its readers and its data sets."""
 
 TASK_SOURCES: Final = frozenset(
     {
         "agentdojo", "atif", "boolab", "inspect", "intercode", "mini_swe_agent", "openhands", "openhands_sdk",
-        "swe_agent", "tau2_bench", "tau_bench",
+        "sentinel", "swe_agent", "tau2_bench", "tau_bench",
     }
 )  # fmt: skip
 """The sources whose tasks may be identifiers. In logs of other sources the task is what the user wrote."""

@@ -11,19 +11,21 @@ from boolab.io.resources import data_path
 ATLAS: Final = "atlas"
 """The name of all sets together; that of one is `atlas/` and its own."""
 SUFFIX: Final = ".jsonl.bz2"
+BY_NAME_ONLY: Final = ("atlas/sentinel-booking", "atlas/sentinel-faults")
+"""The sets of the second edition: `atlas` alone is the first one, on which the study and the leaderboard rest."""
 
 
 def atlas_sets() -> dict[str, Path]:
-    """The file of each set by its full name, in the order of these."""
+    """The file of each set by its full name, in the order of these, those of `BY_NAME_ONLY` included."""
     files = sorted((data_path("datasets") / ATLAS).glob(f"*{SUFFIX}"))
     return {f"{ATLAS}/{path.name.removesuffix(SUFFIX)}": path for path in files}
 
 
 def atlas_files(name: str) -> list[Path]:
-    """The files of `atlas` or of one of its sets; none if this is no such name."""
+    """The files of `atlas` (those of the first edition) or of one of its sets; none if this is no such name."""
     sets = atlas_sets()
     if name == ATLAS:
-        return list(sets.values())
+        return [path for one, path in sets.items() if one not in BY_NAME_ONLY]
     if name in sets:
         return [sets[name]]
     if name.startswith(f"{ATLAS}/"):

@@ -1,10 +1,11 @@
 """Makes the files of this folder out of clones of the repositories in SOURCES.md. See README.md beside this file.
 
-CLONES holds one clone of each repository by its name (`intercode`, `tau-bench`, `tau2-bench`, `inspect_ai`; for
-optional sets `mini-swe-agent`, and `balrog` for balrog-ai/experiments), bare (`intercode.git`) or not. Files are read
-from the commits below, whatever is checked out, and without a network. The same clones give the same bytes.
+CLONES holds one clone of each repository by its name (`intercode`, `tau-bench`, `tau2-bench`, `inspect_ai`,
+`agent-trajectory-sentinel`; for optional sets `mini-swe-agent`, `balrog` for balrog-ai/experiments and
+`multi-swe-bench` for multi-swe-bench/experiments), bare (`intercode.git`) or not. Files are read from the commits
+below, whatever is checked out, and without a network. The same clones give the same bytes.
 
-Usage: python datasets/atlas/build.py CLONES OUT [--only SET ...] [--texts] [--submission FOLDER ...]
+Usage: python datasets/atlas/build.py CLONES OUT [--only SET ...] [--texts] [--folder FOLDER ...]
 """  # noqa: INP001 - a script beside its data
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple, get_args
 
+from episodes import BALROG_CAPS, READERS
 from tqdm.auto import tqdm
 
 from boolab import Run, load_runs, save_runs
 from boolab.core.types import StopReason
-from boolab.io.json_input import Damage, json_document, mapping, text
-from boolab.logs.builder import RunBuilder
-from boolab.logs.fields import full_reward, reward_of, scores_of
+from boolab.io.json_input import Damage, json_document
+from boolab.logs.facts import facts_of
 from boolab.logs.log_files import readers
 
 INTERCODE: Final = "c3e46d827cfc9d4c704ec078f7abf9f41e3191d8"
@@ -37,6 +38,8 @@ TAU2_MERGED: Final = "1b67be7813943253b9f3c12620507d961087ec2c"
 TAU2_BRANCH: Final = "29510b1d0d47dbe502ada30079c642bd0d172ed9"
 INSPECT: Final = "2b9870e5fc0eac7b32e5d897dd7e4745b263bff8"
 MINI: Final = "dfddc50722219a13b052c236cb68ffdded161621"
+SENTINEL: Final = "040eb2b74aeab2ed420e2979669f80b18f90370f"
+MULTI_SWE_BENCH: Final = "89888f1604001fcd80b0799a37af42a1bfebfd8f"
 BALROG: Final = "989931c5f7acb66ace99d423a480fd537d74e749"
 
 _TOO_LARGE: Final = "over 4 MiB: the copy of the repository that the atlas was made from lacks it"
@@ -70,6 +73,8 @@ class Part(NamedTuple):
     """The model, where the logs do not name it: a template for the groups of `logs`."""
     limits: Mapping[str, int] = {}
     """The harness's limits, where the logs do not name them, by their counters; cost is in micro-dollars."""
+    states_more: bool = False
+    """Whether some logs state another number of responses than they hold, which is no reason to refuse them."""
 
 
 class Set(NamedTuple):
@@ -110,20 +115,31 @@ def _tau2(domain: str) -> tuple[Part, ...]:
     return merged, branch
 
 
-BALROG_CAPS: Final[Mapping[str, frozenset[int]]] = {
-    "babaisai": frozenset({100}),
-    "babyai": frozenset({64, 128}),
-    "minihack": frozenset({100}),
-    "textworld": frozenset({80}),
-}
-"""The games of BALROG that can be won, with the numbers of steps after which it ends an episode."""
-
 _ONE_TURN: Final = "one turn: no limit could have stopped it earlier"
 _PLAN: Final = "plan and solve: the response with the plan is not in the log"
-_NOT_ACCEPTED: Final = "Your previous output"
 _PERSON: Final = "a person, not a model"
 _AIRLINE: Final = r"historical_trajectories/(.*)-airline\.json"
+_JAVA: Final = r"evaluation/java/verified/[^/]*/"
 _SWE: Final = r"benchmarks/swe_bench/resources/tests/20240620_sweagent_claude3\.5sonnet/"
+
+_FAULTS_OF_QWEN: Final = (
+    "(?:autogen|langgraph)(?:7b(?:_real2?)?)?",
+    "demo_real_varied(?:_ext)?",
+    "ollama(?:7b)?",
+    "real_ollama7b",
+    "real_research3b",
+    "real_research7b(?:_long(?:_drift|_ext)?)?",
+    "real_task_rollback",
+)
+"""The corpora with faults whose model is one of Qwen 2.5 under the Apache licence: those of Llama and Gemini have terms
+of their own."""
+
+
+def _sentinel(corpus: str, beside: Mapping[str, str] | None = None) -> Part:
+    manifest = {rf"traces/{corpus}/manifest\.json": r"\g<0>"}
+    logs = rf"traces/{corpus}/[^/]+\.jsonl"
+    return Part("agent-trajectory-sentinel", SENTINEL, "sentinel", logs, beside={**manifest, **(beside or {})})
+
 
 SETS: Final = (
     Set(
@@ -145,10 +161,23 @@ SETS: Final = (
                 _SWE + r"trajs/.*\.traj",
                 beside={_SWE + r"(results/results\.json|metadata\.yaml)": r"\g<0>"},
                 limits={"cost": 4_000_000},
+                states_more=True,  # 40 of them state one or two more
             ),
         ),
         agent_ends=True,
     ),
+    Set(
+        "sentinel-booking",
+        tuple(
+            _sentinel(
+                f"organic_demo7b{arm}",
+                beside={rf"results/tables/organic_hallucination{arm}\.csv": f"traces/organic_demo7b{arm}/labels.csv"},
+            )
+            for arm in ("", "_cold", "_ext", "_holdout")
+        ),
+        agent_ends=True,
+    ),
+    Set("sentinel-faults", (_sentinel(rf"(?:{'|'.join(_FAULTS_OF_QWEN)})"),), agent_ends=True),
 )
 """The sets that are shipped."""
 
@@ -163,6 +192,22 @@ def _balrog(game: str) -> Set:
 
 OPTIONAL: Final = (
     *map(_balrog, BALROG_CAPS),
+    Set("sentinel-llama", (_sentinel("ollama_llama8b"),), agent_ends=True),
+    Set("sentinel-gemini", (_sentinel("real(?:_gemini_long)?"),), agent_ends=True),
+    Set(
+        "multi-swe-bench-java",
+        (
+            Part(
+                "multi-swe-bench",
+                MULTI_SWE_BENCH,
+                "swe_agent",
+                _JAVA + r"trajs/.*\.traj",
+                beside={_JAVA + r"(results/results\.json|metadata\.yaml)": r"\g<0>"},
+                states_more=True,
+            ),
+        ),
+        agent_ends=True,
+    ),
     Set(
         "mini-swebench",
         tuple(
@@ -255,10 +300,9 @@ def runs_of_part(clones: Path, part: Part, name: str) -> tuple[list[Run], list[E
             reason = next((why for pattern, why in part.left_out.items() if re.fullmatch(pattern, match[0])), None)
             if reason is None:
                 model = match.expand(part.model)
-                runs += [
-                    replace(run, model=run.model or model, limits={**part.limits, **run.limits})
-                    for run in _read(file, part.reader)
-                ]
+                found = _read(file, part.reader, states_more=part.states_more)
+                runs += [replace(run, model=run.model or model, limits={**part.limits, **run.limits}) for run in found]
+                excluded += [] if found else [Exclusion(name, match[0], 1, "not in the manifest of its corpus")]
             else:
                 excluded.append(Exclusion(name, match[0], len(json_document(file, Damage(file))), reason))
     return runs, excluded
@@ -268,48 +312,13 @@ def _under(folder: str, path: str) -> Path:
     return Path(folder, path.replace(":", "-"))  # not every file system has names with colons
 
 
-def _read(file: Path, reader: str) -> list[Run]:
+def _read(file: Path, reader: str, *, states_more: bool) -> list[Run]:
     damage = Damage(file)
-    runs = [read_balrog(file, damage)] if reader == "balrog" else readers()[reader].read(file, damage)
+    runs = READERS[reader](file, damage) if reader in READERS else readers()[reader].read(file, damage)
+    if states_more:
+        damage.inconsistencies.clear()
     damage.report(_refuse, readable=bool(runs))
     return runs
-
-
-def read_balrog(file: Path, damage: Damage) -> Run:
-    """An episode of BALROG: `GAME/.../TASK_run_NN.json`, and its steps in the .csv of the same name.
-
-    A row is a step: the action, which is its one call, and the observation after it. An episode without its .csv has no
-    step. Only a `progression` of 1 is a success: less is a part of the way. An action that the environment did not
-    accept is a call that failed; logs in which the observation comes first have the default in its place.
-    """
-    document = mapping(json_document(file, damage))
-    builder = RunBuilder("balrog", damage)
-    parts = file.parts[file.parts.index("submissions") + 1 :]
-    kind, submission, game = parts[:3]
-    builder.add_message("user", text(document.get("mission")) or text(document.get("task")), opens_turn=True)
-    steps = file.with_suffix(".csv")
-    if steps.exists():
-        with steps.open(encoding="utf-8", errors="replace", newline="") as rows:
-            for row in csv.DictReader(rows):
-                reply = builder.add_response()
-                reply.add_text(row["Reasoning"] or "")
-                builder.add_call(reply, "", "act", {"action": row["Action"]})
-                result = row["Observation"] or ""
-                builder.set_result(reply, 0, result, is_error=result.lstrip().startswith(_NOT_ACCEPTED))
-    success, n_steps = full_reward(document.get("progression")), len(builder.steps)
-    cut = not success and n_steps in BALROG_CAPS[game]
-    over: StopReason = "finished" if document.get("done") else "aborted"
-    run = builder.build(
-        "/".join((*parts[:3], file.stem)),
-        builder.cap_stop(n_steps, "max_steps_per_episode") if cut else builder.stop(over),
-        agent=text(mapping(document.get("agent")).get("type")),
-        model=text(mapping(document.get("client")).get("model_id")),
-        task=f"{game}/{text(document.get('task'))}",
-        success=success,
-        scores=scores_of({"progression": reward_of(document.get("progression"))}),
-        limits={"steps": n_steps if cut else None},
-    )
-    return replace(run, settings={"submission": submission, "images": kind == "VLM"})
 
 
 def _refuse(warning: str) -> None:
@@ -337,13 +346,18 @@ def usable(runs: Sequence[Run], name: str) -> tuple[list[Run], list[Exclusion]]:
 
 
 def _of_set(run: Run, one: Set) -> Run:
-    """The run with the set as a setting, and a task whose name no other set has."""
+    """The run with the set as a setting, and a task whose name no other set has.
+
+    Scores are left out, because `success` is made of them, and the harness's version, which only tau2-bench has.
+    """
     solo = run.agent.endswith("_solo")  # tau2-bench's agent without a user
     agent_ends = one.agent_ends or solo or run.settings.get("prompting") == "react"
     domain = one.name.partition("-")[2]
     return replace(
         run,
         task=f"{one.name}/{task_name(run.task.removeprefix(f'{domain}/'))}",
+        scores=(),
+        harness_version=None,
         settings={"set": one.name, "ended_by": "agent" if agent_ends else "environment", **run.settings},
     )
 
@@ -357,9 +371,9 @@ def task_name(task: str) -> str:
 
 
 def write_set(runs: Sequence[Run], folder: Path, name: str, *, texts: bool) -> Path:
-    """Write the file of a set, and return its path."""
+    """Write the file of a set, and return its path. Facts are without fingerprints, which would double its size."""
     path = folder / (f"{name}.jsonl" if texts else f"{name}.jsonl.bz2")
-    save_runs(runs, path, contents="everything" if texts else "facts")
+    save_runs(runs if texts else (replace(run, prints=()) for run in facts_of(runs)), path)
     return path
 
 
@@ -398,16 +412,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--only", nargs="+", choices=known, metavar="SET", help=f"some sets: {', '.join(known)}")
     parser.add_argument("--texts", action="store_true", help="keep all texts, in SET.jsonl; for your own use")
     parser.add_argument(
-        "--submission",
+        "--folder",
         type=Path,
         nargs="+",
         default=[],
         metavar="FOLDER",
-        help=("submissions to SWE-bench's experiments, each a folder with trajs/ and results/results.json: a set each"),
+        help="folders of logs with outcomes beside them, such as a submission to SWE-bench's experiments (trajs/ and "
+        "results/results.json) or a job of Harbor: a set each",
     )
     given = parser.parse_args(arguments)
     given.out.mkdir(parents=True, exist_ok=True)
-    chosen = [known[name] for name in given.only] if given.only else [] if given.submission else list(SETS)
+    chosen = [known[name] for name in given.only] if given.only else [] if given.folder else list(SETS)
     files: list[Path] = []
     counts: list[list[str | int]] = []
     excluded: list[Exclusion] = []
@@ -416,7 +431,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         files.append(write_set(runs, given.out, one.name, texts=given.texts))
         counts += count_rows(runs, one.name)
         excluded += without
-    for folder in given.submission:
+    for folder in given.folder:
         one = Set(folder.name, (), agent_ends=True)
         runs, without = usable(load_runs(folder), one.name)
         runs = [_of_set(run, one) for run in runs]

@@ -42,7 +42,9 @@ EXPECTED = {
     "tau2-telecom": (181, 119, 3_092),
     "swebench-verified": (499, 168, 16_707),
 }
-"""Runs, successes and steps of each set, counted over the original files by others."""
+"""Runs, successes and steps of each set of `atlas`, counted over the original files by others."""
+SECOND = {"sentinel-booking": (415, 180, 4_580), "sentinel-faults": (2_159, 0, 15_662)}
+"""Those of the sets that are loaded by their names only, counted over the original files without boolab."""
 
 AT_MOST = 4 * 2**20
 TEXT = re.compile(r'"(message|content|text|reasoning|reasoning_content|arguments|error)":"((?:[^"\\]|\\.)*)"')
@@ -53,7 +55,7 @@ PLACEHOLDER = re.compile(r"(<redacted [^<>]*>)?")
 class Plain(NamedTuple):
     """A run as the lines of a file have it."""
 
-    success: bool
+    success: bool | None
     model: str
     stop: str
     actions: list[str]
@@ -71,7 +73,7 @@ def plain(path: Path) -> Iterator[Plain]:
                 " ".join(f"{call['function_name']} {call['extra']['boolab']['arguments']}" for call in calls)
                 for calls in (step.get("tool_calls", []) for step in steps)
             ]
-            yield Plain(own["success"], run["agent"]["model_name"], own["stop"]["reason"], actions)
+            yield Plain(own.get("success"), run["agent"]["model_name"], own["stop"]["reason"], actions)
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +100,7 @@ def saved_by(cap: int, runs: list[Plain]) -> float:
 
 
 def kept_by(cap: int, runs: list[Plain]) -> int:
-    return sum(run.success and len(run.actions) <= cap for run in runs)
+    return sum(run.success is True and len(run.actions) <= cap for run in runs)
 
 
 def test_the_files_have_the_sums_that_are_written_down() -> None:
@@ -106,7 +108,7 @@ def test_the_files_have_the_sums_that_are_written_down() -> None:
     written = {name: value for value, name in rows}
     found = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in atlas_sets().values()}
     assert found == written
-    assert {f"atlas/{name}" for name in EXPECTED} == set(atlas_sets())
+    assert {f"atlas/{name}" for name in EXPECTED | SECOND} == set(atlas_sets())
 
 
 def test_all_files_together_are_small() -> None:
@@ -117,12 +119,37 @@ def test_all_files_together_are_small() -> None:
 def test_each_set_has_the_counts_of_its_sources(lines: dict[str, list[Plain]], atlas: dict[str, list[Run]]) -> None:
     for name, expected in EXPECTED.items():
         runs = lines[name]
-        assert (len(runs), sum(run.success for run in runs), sum(len(run.actions) for run in runs)) == expected, name
+        assert (
+            len(runs),
+            sum(run.success is True for run in runs),
+            sum(len(run.actions) for run in runs),
+        ) == expected, name
         assert (
             len(atlas[name]),
             sum(run.success is True for run in atlas[name]),
             sum(run.n_steps for run in atlas[name]),
         ) == expected, name
+    for name, expected in SECOND.items():
+        runs = lines[name]
+        assert (len(runs), sum(run.success is True for run in runs), sum(len(run.actions) for run in runs)) == expected
+
+
+def test_faults_have_the_step_at_which_they_begin() -> None:
+    runs = bl.load_dataset("atlas/sentinel-faults")
+    faults = Counter(str(run.settings["fault"]) for run in runs if "fault" in run.settings)
+    assert faults == {
+        "looping": 228, "context_corruption": 224, "goal_drift": 203, "tool_cascade": 168, "wrong_document": 62,
+        "malformed_json": 59, "rate_limit": 56, "timeout": 51,
+    }  # fmt: skip
+    assert all(1 <= run.settings["fault_step"] < len(run.steps) for run in runs if "fault" in run.settings)
+
+
+def test_labels_of_booking_are_those_of_its_authors() -> None:
+    labels = Counter((str(run.settings["label"]), run.success) for run in bl.load_dataset("atlas/sentinel-booking"))
+    assert labels == {
+        ("healthy", True): 180, ("arithmetic_error", False): 122, ("incomplete", False): 54, ("other", False): 34,
+        ("hallucinated", False): 25,
+    }  # fmt: skip
 
 
 @pytest.mark.slow
@@ -134,7 +161,7 @@ def test_the_table_of_counts_is_what_the_files_hold(lines: dict[str, list[Plain]
         reasons = {name: int(value) for name, value in list(row.items())[5:] if int(value)}
         assert Counter(run.stop for run in some) == reasons
         assert len(some) == int(row["runs"])
-        assert sum(run.success for run in some) == int(row["successes"])
+        assert sum(run.success is True for run in some) == int(row["successes"])
         assert sum(len(run.actions) for run in some) == int(row["steps"])
     models = {(name, run.model) for name, runs in lines.items() for run in runs}
     assert {(row["set"], row["model"]) for row in rows if row["model"] != "all"} == models
@@ -323,7 +350,8 @@ def test_the_notices_of_all_sources_are_there() -> None:
     for holder in ("2023 Princeton Natural Language Processing", "2024 Sierra\n", "2025 Sierra Research", "2024 UK AI"):
         assert f"Copyright (c) {holder}" in sources
     assert sources.count("THE SOFTWARE IS PROVIDED") == 4
-    for commit in (BUILD.INTERCODE, BUILD.TAU, BUILD.TAU2_MERGED, BUILD.TAU2_BRANCH, BUILD.INSPECT):
+    assert "Copyright 2026 Sunny Dubey" in sources
+    for commit in (BUILD.INTERCODE, BUILD.TAU, BUILD.TAU2_MERGED, BUILD.TAU2_BRANCH, BUILD.INSPECT, BUILD.SENTINEL):
         assert commit in sources
 
 

@@ -1,5 +1,6 @@
 """The script that makes the atlas: it reads pinned commits of clones, and accounts for what it leaves out."""
 
+import csv
 import json
 import shutil
 import subprocess
@@ -120,7 +121,7 @@ def test_files_beside_logs_are_put_where_the_reader_looks(clones: Path) -> None:
     assert run.settings["ended_by"] == "agent"
 
 
-def test_a_submission_of_ones_own_becomes_a_set_with_its_sum(tmp_path: Path) -> None:
+def test_a_folder_of_ones_own_becomes_a_set_with_its_sum(tmp_path: Path) -> None:
     folder = tmp_path / "20240101_agent_model-x"
     (folder / "trajs").mkdir(parents=True)
     (folder / "results").mkdir()
@@ -129,7 +130,7 @@ def test_a_submission_of_ones_own_becomes_a_set_with_its_sum(tmp_path: Path) -> 
     for name in ("a__a-1", "a__a-2"):
         (folder / "trajs" / f"{name}.traj").write_text(json.dumps(log))
     for out in ("one", "two"):
-        BUILD.main([str(tmp_path), str(tmp_path / out), "--submission", str(folder)])
+        BUILD.main([str(tmp_path), str(tmp_path / out), "--folder", str(folder)])
     names = {"20240101_agent_model-x.jsonl.bz2", "SHA256SUMS", "counts.csv", "exclusions.csv"}
     assert {path.name for path in (tmp_path / "one").iterdir()} == names
     assert all((tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes() for name in names)
@@ -207,5 +208,65 @@ def test_an_action_that_a_game_refuses_is_a_failed_call(games: Path) -> None:
     folder.mkdir(parents=True)
     (folder / "goto_run_00.json").write_text('{"task": "goto", "progression": 1.0, "done": true}')
     (folder / "goto_run_00.csv").write_text(f"Step,Action,Reasoning,Observation,Reward,Done\n0,x,,{refused},0,False\n")
-    run = BUILD.read_balrog(folder / "goto_run_00.json", BUILD.Damage(folder))
+    (run,) = BUILD.READERS["balrog"](folder / "goto_run_00.json", BUILD.Damage(folder))
     assert [result.is_error for result in run.steps[0].results] == [True]
+
+
+STEPS = [
+    {"text": 'I look. [search({"q": "a [b](c)"}) -> two ] brackets]', "action": "tool_call", "output_tokens": 3},
+    {"text": '[search({"q": 1}) -> x] [sum({}) -> 2]', "action": "tool_call", "output_tokens": 4, "error": True},
+    {"text": "The total is [3](x).", "action": "synthesis", "output_tokens": 5, "task": "Add."},
+]
+
+
+def corpus_of(tmp_path: Path, entry: dict[str, Any], steps: list[dict[str, Any]]) -> Path:
+    folder = tmp_path / "booking"
+    folder.mkdir()
+    about = {"episode_id": "e-1", "file": "e-1.jsonl", "model": "m", "failure_class": None, "tau": None, "seed": 7}
+    (folder / "manifest.json").write_text(json.dumps([about | entry]))
+    for name in ("e-1", "rejected"):
+        (folder / f"{name}.jsonl").write_text("\n".join(map(json.dumps, steps)))
+    return folder / "e-1.jsonl"
+
+
+def read_episode(path: Path) -> list[Any]:
+    found: list[Any] = BUILD.READERS["sentinel"](path, BUILD.Damage(path))
+    return found
+
+
+def test_calls_of_an_episode_are_read_from_its_texts(tmp_path: Path) -> None:
+    (run,) = read_episode(corpus_of(tmp_path, {}, STEPS))
+    calls = [[(call.name, call.arguments) for call in step.response.tool_calls] for step in run.steps]
+    assert calls == [[("search", '{"q":"a [b](c)"}')], [("search", '{"q":1}'), ("sum", "{}")], []]
+    results = [[(result.content, result.is_error) for result in step.results if result] for step in run.steps]
+    assert results == [[("two ] brackets", False)], [("x", True), ("2", True)], []]
+    assert [step.response.text for step in run.steps] == ["I look.", "", "The total is [3](x)."]
+    assert (run.task, run.stop_reason, run.success, run.settings) == ("seed-7", "finished", None, {"corpus": "booking"})
+
+
+def test_events_of_an_episode_go_before_its_texts(tmp_path: Path) -> None:
+    event = {"name": "search", "args": {"q": 1}, "result": "a long result", "is_error": True}
+    (run,) = read_episode(corpus_of(tmp_path, {}, [{**STEPS[1], "tool_events": [event]}]))
+    (step,) = run.steps
+    assert [call.name for call in step.response.tool_calls] == ["search"]
+    assert step.results[0] is not None
+    assert step.results[0].content == "a long result"
+    assert run.stop_reason == "aborted"
+
+
+def test_the_step_of_a_fault_counts_from_one(tmp_path: Path) -> None:
+    (run,) = read_episode(corpus_of(tmp_path, {"failure_class": "looping", "tau": 1}, STEPS))
+    assert run.settings == {"corpus": "booking", "fault": "looping", "fault_step": 2}
+
+
+def test_a_label_beside_an_episode_is_its_outcome(tmp_path: Path) -> None:
+    path = corpus_of(tmp_path, {}, STEPS)
+    with (path.parent / "labels.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([("episode_id", "label"), ("e-1", "hallucinated")])
+    (run,) = read_episode(path)
+    assert (run.success, run.settings["label"]) == (False, "hallucinated")
+
+
+def test_an_episode_that_its_corpus_rejected_is_left_out(tmp_path: Path) -> None:
+    path = corpus_of(tmp_path, {}, STEPS)
+    assert read_episode(path.with_name("rejected.jsonl")) == []

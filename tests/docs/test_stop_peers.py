@@ -17,6 +17,7 @@ from benchmarks.stop_peers.prefixes import fed, group_of, without_results, write
 from benchmarks.stop_peers.replay import ADAPTERS, Part, adapter_of, replay, save
 from benchmarks.stop_peers.submissions import PAGE, entered, name_of, pinned, submission_of, with_table
 from boolab.core.types import Stop, ToolResult
+from boolab.logs.shipped import atlas_files
 from tests.support.project import ROOT
 
 PYTHON = Path(sys.executable)
@@ -159,7 +160,7 @@ def test_each_package_is_pinned_and_has_an_adapter(entry: Any) -> None:
 def test_each_package_is_judged_on_the_shipped_atlas_and_listed(entry: Any) -> None:
     submission = submission_of(entry)
     shipped = {line.split()[1]: line.split()[0] for line in SUMS.read_text(encoding="utf-8").splitlines()}
-    assert submission.data.files == {name: digest for name, digest in shipped.items() if ".jsonl" in name}
+    assert submission.data.files == {path.name: shipped[path.name] for path in atlas_files("atlas")}
     assert ("none" in submission.tracks) is not entry.learns
     page = PAGE.read_text(encoding="utf-8")
     assert (
