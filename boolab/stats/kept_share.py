@@ -24,7 +24,7 @@ Biometrika 26 (1934) 404.
 from __future__ import annotations
 
 import math
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -73,6 +73,68 @@ def keeps_enough(
         by_bets = _reach(_log_wealth(n_lost, n, keep, np.maximum(most_of_each, 1)), error)
         passed = np.where(most_of_each > 1, by_bets, passed)
     return passed
+
+
+class KnownOutcomes(NamedTuple):
+    """What is known of the units of each task under some settings: shape (tasks,), or (tasks, settings).
+
+    Attributes:
+        kept: The known successes that a setting leaves as they are.
+        lost: The known successes that it loses.
+        open_lost: The units of unknown outcome that it would lose, if they are successes.
+        open_kept: The units of unknown outcome that it leaves as they are.
+    """
+
+    kept: Counts
+    lost: Counts
+    open_lost: Counts
+    open_kept: Counts
+
+
+def surely_keeps_enough(outcomes: KnownOutcomes, keep: float, error: float) -> npt.NDArray[np.bool_]:
+    """Whether `keeps_enough` passes whatever the unknown outcomes are, however the known ones were chosen.
+
+    Kept are the known successes alone; lost are the known ones and all unknown units that a setting would lose. Each
+    size that the largest task may have is tried, because the test depends on it.
+
+    Args:
+        outcomes: What is known of the units of each task.
+        keep: See `keeps_enough`.
+        error: See `keeps_enough`.
+
+    Returns:
+        A flag, or one for each setting.
+
+    Example:
+        >>> known, none = [1] * 59 + [0] * 40, [0] * 99
+        >>> one_long = [0] * 98 + [1]
+        >>> [bool(surely_keeps_enough(KnownOutcomes(known, none, n, none), 0.95, 0.05)) for n in (none, one_long)]
+        [True, False]
+    """
+    kept, lost, open_lost, open_kept = (np.asarray(counts, dtype=np.float64) for counts in outcomes)
+    if error <= 0:
+        return np.zeros(kept.shape[1:], dtype=bool)
+    worst_lost = lost + open_lost
+    least = float((kept + lost).max(initial=0))
+    most = max(2.0, float((kept + worst_lost + open_kept).max(initial=0)))
+    middle = max(2.0, least, float((kept + worst_lost).max(initial=0)))
+    passed = np.ones(kept.shape[1:], dtype=bool)
+    if least <= 1:
+        n_lost = _within(worst_lost, kept, 1).sum(axis=0)
+        passed &= independent_chance(n_lost, kept.sum(axis=0) + n_lost, keep) <= error * (1 + _ROUNDING)
+    if float((kept + worst_lost + open_kept).max(initial=0)) <= 1:
+        return passed
+    for size in np.arange(max(least, 2), middle):
+        n_lost = _within(worst_lost, kept, size)
+        passed &= _reach(_log_wealth(n_lost, kept + n_lost, keep, size), error)
+    # From the size on that holds all losses, the logarithm of each stake is concave in 1 / size: least at an end.
+    ends = [_log_wealth(worst_lost, kept + worst_lost, keep, size) for size in (middle, most)]
+    return np.asarray(passed & _reach(np.minimum(*ends), error))
+
+
+def _within(n_lost: Array, kept: Array, size: float) -> Array:
+    """The successes that tasks lose at most, if none has more than `size` successes."""
+    return np.minimum(n_lost, size - kept)
 
 
 def kept_bound(lost: Counts, successes: Counts, error: float, *, largest: int = 0) -> Array:

@@ -11,7 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import beta, binom  # type: ignore[import-untyped] # scipy has no types
 
-from boolab.stats.kept_share import STAKES, keeps_enough, kept_bound, tasks_missing
+from boolab.stats.kept_share import (
+    STAKES,
+    KnownOutcomes,
+    keeps_enough,
+    kept_bound,
+    surely_keeps_enough,
+    tasks_missing,
+)
 from boolab.whatif.step_table import Ints
 
 TASKS = st.lists(st.integers(0, 6).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))), min_size=1, max_size=40)
@@ -118,3 +125,66 @@ def test_error_of_zero_shows_nothing() -> None:
     assert not keeps_enough([0] * 500, [1] * 500, 0.9, 0.0)
     assert float(kept_bound([0] * 500, [2] * 500, 0.0)) == 0
     assert math.isclose(float(kept_bound([], [], 0.05)), 0)
+
+
+UNITS = st.lists(
+    st.tuples(st.integers(0, 30), st.booleans(), st.sampled_from([1, 1, 1, 0, -1])), min_size=1, max_size=60
+)
+"""The task of each unit, whether a setting loses it, and its outcome; -1 is unknown."""
+
+
+def known_outcomes(units: list[tuple[int, bool, int]]) -> KnownOutcomes:
+    """What is known of each task."""
+    tasks = range(max(task for task, _, _ in units) + 1)
+
+    def counts(outcome: int, is_long: bool) -> list[int]:
+        return [sum(unit == (task, is_long, outcome) for unit in units) for task in tasks]
+
+    return KnownOutcomes(counts(1, False), counts(1, True), counts(-1, True), counts(-1, False))
+
+
+def few_tasks(units: list[tuple[int, bool, int]], n_tasks: int) -> list[tuple[int, bool, int]]:
+    """The units in so many tasks."""
+    return [(task % n_tasks, long, outcome) for task, long, outcome in units]
+
+
+@given(UNITS, st.integers(1, 31), st.sampled_from([0.1, 0.3, 0.5, 0.8]), st.data())
+def test_pass_with_bounds_is_a_pass_with_all_labels(
+    units: list[tuple[int, bool, int]], n_tasks: int, keep: float, data: st.DataObject
+) -> None:
+    """For all outcomes of a few unknown units, and any outcomes of the others."""
+    units = few_tasks(units, n_tasks)
+    if not surely_keeps_enough(known_outcomes(units), keep, 0.05):
+        return
+    unknown = [index for index, (_, _, outcome) in enumerate(units) if outcome < 0]
+    others = {index: data.draw(st.integers(0, 1)) for index in unknown[4:]}
+    for bits in range(2 ** len(unknown[:4])):
+        chosen = others | {index: bits >> place & 1 for place, index in enumerate(unknown[:4])}
+        labelled = [(task, long, chosen.get(index, outcome)) for index, (task, long, outcome) in enumerate(units)]
+        all_known = known_outcomes(labelled)
+        successes = np.add(all_known.kept, all_known.lost)
+        assert keeps_enough(all_known.lost, successes, keep, 0.05)
+
+
+@given(TASKS, KEEPS)
+def test_bounds_of_known_outcomes_are_the_test_itself(tasks: list[tuple[int, int]], keep: float) -> None:
+    lost, successes = np.array(tasks).T
+    none = np.zeros(len(tasks))
+    known = KnownOutcomes(successes - lost, lost, none, none)
+    assert surely_keeps_enough(known, keep, 0.05) == keeps_enough(lost, successes, keep, 0.05)
+
+
+def test_59_labels_of_short_units_pass_if_all_long_ones_fail() -> None:
+    kept, none = np.repeat([1, 0], [59, 241]), np.zeros(300)
+    unlabelled = np.repeat([0, 1], [59, 241])
+    assert surely_keeps_enough(KnownOutcomes(kept, none, none, unlabelled), 0.95, 0.05)
+    one_long = np.repeat([0, 1], [299, 1])
+    assert not surely_keeps_enough(KnownOutcomes(kept, none, one_long, unlabelled - one_long), 0.95, 0.05)
+
+
+def test_bounds_of_several_settings_are_no_weaker_than_each() -> None:
+    rng = np.random.default_rng(5)
+    columns = [rng.integers(0, 3, (40, 6)) for _ in range(4)]
+    together = surely_keeps_enough(KnownOutcomes(*columns), 0.3, 0.05)
+    alone = [surely_keeps_enough(KnownOutcomes(*(c[:, n] for c in columns)), 0.3, 0.05) for n in range(6)]
+    assert not (together & ~np.array(alone)).any()
