@@ -31,7 +31,7 @@ _TRAJS: Final = "trajs"
 _REPORTS: Final = ("report.json", "final_report.json", "results.json", _EXPERIMENT)
 _SUBMISSION: Final = re.compile(r"\d{8}_[^_]+_(.+)")
 _RESOLVED: Final = ("resolved_ids", "resolved")
-_UNDECIDED: Final = ("incomplete_ids", "error_ids")
+_UNDECIDED: Final = ("incomplete_ids", "error_ids", "no_logs", "install_fail", "reset_failed", "test_errored")
 """The lists of a report that leave open whether an instance was resolved: it did not run, or its evaluation failed."""
 _REPORT: Final = "report.json"
 _LOGS: Final = (".traj.json", ".trajectory.json", ".messages.json")
