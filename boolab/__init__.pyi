@@ -41,6 +41,7 @@ from boolab.logs.from_table import runs_from_table as runs_from_table
 from boolab.logs.list_prices import priced as priced
 from boolab.logs.load import load_runs as load_runs
 from boolab.logs.load import read_logs as read_logs
+from boolab.logs.outcomes.frame import outcomes as outcomes
 from boolab.logs.save import save_runs as save_runs
 from boolab.plots.bars import plot_tools as plot_tools
 from boolab.plots.caps import plot_caps as plot_caps

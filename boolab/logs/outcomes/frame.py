@@ -1,0 +1,100 @@
+"""`outcomes`: what the record and the repository show of how runs ended, one row a unit and source."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from itertools import product
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from boolab.core.types import Scope
+from boolab.errors import SettingError
+from boolab.frames.dtypes import INT, TEXT, TIME, Column, frame_of_columns
+from boolab.frames.runs import Runs, as_runs
+from boolab.io.safe_regex import Pattern, compile_pattern
+from boolab.logs.log_files import scope_of
+from boolab.logs.outcomes.evidence import Evidence
+from boolab.logs.outcomes.reaction import evidence_of_reaction
+from boolab.logs.outcomes.tests import evidence_of_tests
+from boolab.logs.units import LabelUnit, units_of_run
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class _Row(NamedTuple):
+    """The evidence of one source for one unit."""
+
+    unit: LabelUnit
+    evidence: Evidence
+
+
+OUTCOME_COLUMNS: Final = (
+    Column("run_id", TEXT, lambda row: row.unit.run_id),
+    Column("turn", INT, lambda row: row.unit.turn),
+    Column("outcome", TEXT, lambda row: row.evidence.outcome),
+    Column("source", TEXT, lambda row: row.evidence.source),
+    Column("why", TEXT, lambda row: row.evidence.why),
+    Column("at", TIME, lambda row: row.evidence.at),
+    Column("print", TEXT, lambda row: row.unit.print),
+    Column("steps", INT, lambda row: row.unit.steps),
+    Column("detail", TEXT, lambda row: json.dumps(row.evidence.detail, ensure_ascii=False)),
+)
+"""The columns of `outcomes`."""
+
+
+def outcomes(
+    runs: Runs,
+    *,
+    tests: bool = True,
+    reaction: bool = True,
+    test_commands: Sequence[str] = (),
+    scope: Scope = "auto",
+) -> pd.DataFrame:
+    """Look for evidence of how runs without labels ended: in their tests, in the user's next message.
+
+    Evidence is no label: nothing counts it as a success unless you trust its source. Subagents have none of their own;
+    the tests and changes of theirs count for the run that started them.
+
+    Args:
+        runs: A run, runs, or the path of a store or of logs.
+        tests: Whether to look for test commands.
+        reaction: Whether to look at the messages of the user.
+        test_commands: Regular expressions; a command that one of them is found in is a test command.
+        scope: Whether turns or runs are units; "auto" is as the harness of each source counts its limits.
+
+    Returns:
+        A row for each source and unit that has ended: `run_id`, `turn` (NA where the run is the unit), `outcome`
+        (success, failure or unknown), `source` (tests, reaction), `why` as a sentence, `at` (when what decides it
+        happened), `print` and `steps` (the fingerprint of the unit, see `boolab.logs.fingerprint`), `detail` as JSON.
+
+    Raises:
+        SettingError: if an option has a value that is not accepted, or a regular expression is none.
+
+    Example:
+        >>> import boolab as bl
+        >>> run = bl.run_sync(None, "Hello", model=bl.ScriptedModel(["Hi."]))
+        >>> bl.outcomes(run)[["outcome", "source", "why"]].values.tolist()[0]
+        ['unknown', 'tests', 'no test command was run']
+    """
+    if scope not in ("auto", "turn", "run"):
+        raise SettingError(f"scope={scope!r} is not known; accepted: turn, run, auto")
+    patterns = _patterns(test_commands)
+    rows: list[_Row] = []
+    for run in as_runs(runs):
+        run_scope = scope_of(run.source) if scope == "auto" else scope
+        units = units_of_run(run, run_scope)
+        if units:
+            sources = [evidence_of_tests(run, patterns, by_turn=run_scope == "turn")] if tests else []
+            sources += [evidence_of_reaction(run)] if reaction and run_scope == "turn" else []
+            rows += [_Row(unit, evidence[unit.turn]) for evidence, unit in product(sources, units)]
+    return frame_of_columns(OUTCOME_COLUMNS, rows)
+
+
+def _patterns(test_commands: Sequence[str]) -> list[Pattern]:
+    if isinstance(test_commands, str):
+        raise SettingError(f"test_commands={test_commands!r} is a text: pass a list of regular expressions")
+    try:
+        return [compile_pattern(pattern) for pattern in test_commands]
+    except ValueError as error:
+        raise SettingError(f"test_commands: {error}") from error

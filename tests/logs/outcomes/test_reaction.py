@@ -1,0 +1,66 @@
+"""Evidence from the user's next message, and from interrupted turns."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from boolab.logs.outcomes.reaction import evidence_of_reaction
+from tests.support.evidence_runs import EDIT, STARTED, Answer, Shell, Tool, make_run
+
+PROMPT = "Make the parser of dates accept two digits of a year"
+
+
+def outcomes(
+    messages: Sequence[str], *calls: Shell | Tool | Answer, turns: Sequence[int], reason: str = "finished"
+) -> list[str]:
+    run = make_run(*calls, turns=turns, messages=messages, reason=reason, source="claude_code")
+    return [found.outcome for found in evidence_of_reaction(run).values()]
+
+
+@pytest.mark.parametrize(
+    ("message", "outcome"),
+    [
+        ("Make the parser of dates accept two digits of the year!", "failure"),
+        ("git checkout -- src/a.py", "failure"),
+        ("<bash-input>git restore .</bash-input>", "failure"),
+        ("/rewind", "failure"),
+        ("No, please revert that and try again", "failure"),
+        ("Undo all of it.", "failure"),
+        ("Thanks! Now revert the last commit", "failure"),
+        ("Add a button to revert the changes", "unknown"),
+        ("git checkout -b next", "unknown"),
+        ("Undo is missing in the editor: add it", "unknown"),
+        ("What does revert this button do?", "unknown"),
+        ("Great, thanks.", "unknown"),
+        ("continue", "unknown"),
+        ("Now make the writer of dates do the same, with tests and a page", "unknown"),
+    ],
+)
+def test_next_message_is_evidence_of_failure_at_most(message: str, outcome: str) -> None:
+    assert outcomes([PROMPT, message], EDIT, Answer(), Answer(), turns=(1, 1, 2)) == [outcome, "unknown"]
+
+
+def test_short_prompt_is_repeated_by_habit() -> None:
+    assert outcomes(["continue", "continue"], Answer(), Answer(), turns=(1, 2)) == ["unknown", "unknown"]
+
+
+def test_message_after_the_last_turn_counts_for_it() -> None:
+    assert outcomes([PROMPT, "git reset --hard"], Answer(), turns=(1,)) == ["failure"]
+
+
+def test_turn_interrupted_for_a_detail_and_finished_is_unknown() -> None:
+    assert outcomes([PROMPT, "also the tests"], EDIT, Answer(), turns=(1, 2)) == ["unknown", "unknown"]
+
+
+def test_turn_interrupted_and_never_finished_is_a_failure() -> None:
+    calls = (EDIT, EDIT)
+    assert outcomes([PROMPT, "also the tests"], *calls, turns=(1, 2), reason="aborted") == ["failure", "failure"]
+    assert outcomes([PROMPT], EDIT, turns=(1,), reason="aborted") == ["failure"]
+
+
+def test_time_is_that_of_the_next_turn() -> None:
+    run = make_run(Answer(), Answer(), turns=(1, 2), messages=[PROMPT, "/undo"])
+    found = evidence_of_reaction(run)[1]
+    assert found.at is not None
+    assert (found.at - STARTED).total_seconds() == 2
+    assert found.why == "the next message asks to take the work back"
