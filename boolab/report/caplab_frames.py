@@ -67,10 +67,8 @@ def labs_of(study: Study, groups: Sequence[SummaryRow], *, transcripts: bool) ->
     if not groups:
         return
     runs = study.runs if transcripts else list(facts_of(study.runs))
-    ids = {run.run_id for run in runs}
-    has_families = study.keys != ("agent",) and any(run.parent_run_id in ids for run in runs)
-    if has_families or study.question.scope == "auto":
-        for row in groups:  # one CapLab has one scope, and its limits of families are those of one agent
+    if study.question.scope == "auto":
+        for row in groups:  # one CapLab has one scope
             yield row, _lab(study, [run for run, key in zip(runs, study.run_keys, strict=True) if key == row.key])
         return
     lab = _lab(study, runs, study.found)

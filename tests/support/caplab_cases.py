@@ -1,6 +1,6 @@
 """Recorded runs for tests of what limits would have made of them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hypothesis import strategies as st
@@ -43,6 +43,17 @@ def _step(index: int, turn: int, word: str, cost: int | None) -> Step:
 def runs_of(*told: Told) -> list[Run]:
     """Runs named r0, r1 ..."""
     return [one.run(f"r{n}") for n, one in enumerate(told)]
+
+
+@st.composite
+def families(draw: st.DrawFn, labels: st.SearchStrategy[Any]) -> list[Run]:
+    """Some runs in any order, some of which were started by others; only those that no run started have labels."""
+    runs = draw(several(labels))
+    for n in range(1, len(runs)):
+        parent = draw(st.none() | st.integers(0, n - 1))
+        if parent is not None:
+            runs[n] = replace(runs[n], parent_run_id=runs[parent].run_id, success=None)
+    return draw(st.permutations(runs))
 
 
 def _turn(words: list[str]) -> str:

@@ -23,13 +23,19 @@ from boolab.limits.detectors.streaks import RepeatStreak
 from boolab.limits.table import AGENT_LIMITS
 from boolab.report.units import Unit, turns_as_units
 from boolab.runtime.agents.agent import policy_of
+from boolab.stats.kept_share import kept_bound
+from boolab.stats.recommend.candidates import sums_of
+from boolab.stats.recommend.evidence import stopped_by, stops_and_savings
+from boolab.stats.recommend.groups import name_of
+from boolab.stats.recommend.units import base_of, clusters_of_ledger
 from boolab.store.rows import records_of
+from boolab.whatif.step_table import Ledger
 from boolab.widgets.caplab.controls import values_of
 from boolab.widgets.caplab.data import CapTables
 from boolab.widgets.caplab.page_settings import sample_values, settings_in_page
 from boolab.widgets.caplab.question import Question
 from boolab.widgets.caplab.table import CapTable
-from tests.support.caplab_cases import Told, runs_of, several
+from tests.support.caplab_cases import Told, families, runs_of, several
 from tests.support.cases import cases
 
 LABELS = st.sampled_from([True, False, None])
@@ -279,6 +285,41 @@ def test_a_subagent_has_the_labels_of_its_root() -> None:
         for name in ("lead", "scout", "bare")
     }
     assert proxy == {"lead": False, "scout": False, "bare": True}
+
+
+def stopped_unit(units: Ledger, is_stopped: Any) -> Any:
+    """Whether any run of the unit is stopped, for each row."""
+    return is_stopped if units.unit is None else pd.Series(is_stopped).groupby(units.unit).transform("any").to_numpy()
+
+
+@given(st.sampled_from([st.booleans(), st.none() | st.booleans(), st.none()]).flatmap(families), st.data())
+def test_caplab_counts_families_as_the_decision_does(runs: list[Run], data: st.DataObject) -> None:
+    by = data.draw(st.sampled_from(["agent", "task", []]))
+    decision = bl.recommend(runs, by=by, scope="turn")
+    tables = CapTables(runs, Question(), decision=decision)
+    names = tables._names(Setting(agent=tables.first_agent))
+    for group in decision.groups:
+        table = tables.get_table(Setting(agent=names[name_of(group.names)]))
+        limits: dict[str, Any] = {name: data.draw(st.sampled_from(table.options[name])) for name in AGENT_LIMITS}
+        on = {name: value for name, value in limits.items() if value is not None}
+        shown = table.answer(Setting(**limits))
+        sums = sums_of(group.units, on, group.question)
+        assert shown["kept"] == {
+            "lower": sums["kept_lower"], "upper": sums["kept_upper"], "of": group.choice.successes,
+        }  # fmt: skip
+        is_stopped, saved, used = stops_and_savings(group.units, on, group.question)
+        assert shown["saved"][0]["saved"] * group.question.per_unit == pytest.approx(saved.sum())
+        assert shown["saved"][0]["of"] * group.question.per_unit == pytest.approx(used.sum())
+        stopped = stopped_by(group.units, is_stopped)
+        counted = shown["families"] or shown["cut"]
+        assert (counted["n"], counted["failed"], counted["succeeded"]) == stopped[:3]
+        assert len({row["run"] for row in shown["rows"]}) == shown["cut"]["n"] or table.noun == "turn"
+        lost = base_of(group.units) & stopped_unit(group.units, is_stopped)
+        by_task = pd.DataFrame({"lost": lost, "task": clusters_of_ledger(group.units)})[base_of(group.units)]
+        tasks = by_task.groupby("task")["lost"].agg(["sum", "size"])
+        if len(tasks) and on:
+            bound = kept_bound(tasks["sum"].to_numpy(), tasks["size"].to_numpy(), group.question.error)
+            assert shown["at_least"] == pytest.approx(float(bound), abs=1e-4)
 
 
 @pytest.mark.parametrize("n", [0, 2, 3, 5])

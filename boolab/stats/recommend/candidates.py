@@ -32,7 +32,7 @@ from boolab.stats.recommend.fixed_sequence import (
 )
 from boolab.stats.recommend.question import Question
 from boolab.stats.recommend.units import base_of, cluster_noun, is_root
-from boolab.whatif.aggregate import SPENT_MEASURES, aggregate_of, sum_spent_along
+from boolab.whatif.aggregate import SPENT_MEASURES, Sums, aggregate_of, sum_spent_along
 from boolab.whatif.first_crossing import Places
 from boolab.whatif.grid import GridAxis, Settings
 from boolab.whatif.outcomes import grid_stops, outcome_columns, stops_of_spans
@@ -384,6 +384,25 @@ def _thresholds(axis: GridAxis) -> Ints:
     return np.array([*rules, OFF] if len(axis.values) > axis.size else rules, dtype=np.int64)
 
 
+def aggregate_of_units(units: Ledger, settings: Settings) -> Sums:
+    """The sums of all settings, as `aggregate_of` names them, with the successes of families counted once each.
+
+    A family whose subagent is stopped may have kept its success. One whose root is stopped has not, if calls follow.
+    """
+    sums = aggregate_of(units, settings)
+    if units.unit is None:
+        return sums
+    good = base_of(units)
+    fired = [axis.count_reached(units.peak(axis.counter)[good]) for axis in settings.axes]
+    n_kept = np.zeros(settings.shape, dtype=np.int64)
+    np.add.at(n_kept, tuple(fired), 1)
+    for axis in range(n_kept.ndim):
+        np.cumsum(n_kept, axis=axis, out=n_kept)
+    of_roots = aggregate_of(units.take(is_root(units) & good), settings)
+    certainly_lost = of_roots["successes"] - of_roots["kept_upper"]
+    return sums | {"kept_lower": n_kept[None], "kept_upper": sums["successes"] - certainly_lost}
+
+
 def sums_of(units: Ledger, setting: dict[str, Any], question: Question) -> dict[str, int]:
     """The aggregate of one setting."""
     settings = question.settings({name: [value] for name, value in setting.items() if value is not None})
@@ -393,21 +412,4 @@ def sums_of(units: Ledger, setting: dict[str, Any], question: Question) -> dict[
         kept_sums = {name: int(columns[name].fillna(0).sum()) for name in ("kept_lower", "kept_upper")}
         return {**kept_sums, **{name: int(_amount(columns, name).sum()) for name in names}}
     cell = (0, *(0 for _ in settings.axes))
-    sums = {name: int(values[cell]) for name, values in aggregate_of(units, settings).items()}
-    return sums if units.unit is None else sums | _count_kept_families(units, settings)
-
-
-def _count_kept_families(units: Ledger, settings: Settings) -> dict[str, int]:
-    """How many families keep their success under one setting: at least, and at most.
-
-    A family whose subagent is stopped may have kept it. One whose root is stopped has not, if calls follow.
-    """
-    good = base_of(units)
-    limits = [(axis.counter, axis.rules[0].threshold) for axis in settings.axes if axis.rules]
-    stopped = np.zeros(units.n_runs, dtype=bool)
-    for counter, threshold in limits:
-        stopped |= units.peak(counter) >= threshold
-    roots = units.take(is_root(units) & good)
-    of_roots = {name: int(values.flat[0]) for name, values in aggregate_of(roots, settings).items()}
-    certain = of_roots["successes"] - of_roots["kept_upper"]
-    return {"kept_lower": int((good & ~stopped).sum()), "kept_upper": int(good.sum()) - certain}
+    return {name: int(values[cell]) for name, values in aggregate_of_units(units, settings).items()}

@@ -141,6 +141,15 @@ def is_root(units: Ledger) -> Flags:
     return units.runs[PARENT].isna().to_numpy(dtype=bool)
 
 
+def success_of_units(units: Ledger) -> Ints:
+    """R: the success of the unit of each row: 1, 0, or -1 where it is not known."""
+    if units.unit is None:
+        return units.success
+    success = np.full(int(units.unit.max(initial=-1)) + 1, UNKNOWN)
+    np.maximum.at(success, units.unit, units.success)
+    return success[units.unit]
+
+
 def _owners(runs: Ledger, *, by_turn: bool) -> tuple[Ints, Ints]:
     """The run of each row, and the number of its steps before the row."""
     if not by_turn:

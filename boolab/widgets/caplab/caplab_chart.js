@@ -186,7 +186,7 @@ function bars({ base, answer }, x, foot) {
     const wide = isLonger ? SIZE.off - 7 : Math.max(1, Math.min(x(edges[bin + 1]), x.end + 1) - from - 1);
     const range = edges[bin + 1] - edges[bin] > 1 ? `${edges[bin]}\u2013${edges[bin + 1] - 1}` : `${edges[bin]}`;
     const stopped = cut.success[bin] + cut.failure[bin] + cut.unknown[bin];
-    const words = [successes(n, base), plural(failure[bin], base.proxy ? "other" : "failure"), unknown[bin] ? `${count(unknown[bin])} without a label` : null];
+    const words = [successes(n, base), failures(failure[bin], base), unknown[bin] ? `${count(unknown[bin])} without a label` : null];
     const bar = h("g", {}, h("title", {}, `${range} steps: ${words.filter(Boolean).join(", ")}; ${count(stopped)} stopped`));
     const stack = [["success", n, cut.success[bin], -1, 0], ["failure", failure[bin], cut.failure[bin], 1, 0], ["unknown", unknown[bin], cut.unknown[bin], 1, failure[bin]]];
     for (const [name, runs, ended, side, start] of stack) {
@@ -200,7 +200,7 @@ function bars({ base, answer }, x, foot) {
   const sums = [success, failure, unknown].map((runs) => runs.reduce((sum, n) => sum + n, 0));
   const caption = [
     `${base.noun}s by length: ${successes(sums[0], base)} above`,
-    `${base.proxy ? plural(sums[1], "other") : plural(sums[1], "failure")} below`, sums[2] ? `${count(sums[2])} without a label` : null, answer.cut.n ? "outlined: stopped" : null,
+    `${failures(sums[1], base)} below`, sums[2] ? `${count(sums[2])} without a label` : null, answer.cut.n ? "outlined: stopped" : null,
     base.longer ? `at the end ${count(base.longer)} of ${count(x.last)} steps or more` : null,
   ];
   put(group, h("line", { class: "rule", x1: SIZE.left, x2: x.end, y1: zero, y2: zero }));
@@ -211,8 +211,15 @@ function bars({ base, answer }, x, foot) {
   return [group, h("text", { class: "caption", x: isLeft ? SIZE.left : x.end, y: foot - 7, "text-anchor": isLeft ? "start" : "end" }, text)];
 }
 
-function successes(n, { proxy }) {
+// Of families, the runs of successes are counted: a success is that of the whole family.
+function successes(n, { proxy, families, success }) {
+  if (families) return `${count(n)} of ${success}`;
   return proxy ? `${count(n)} that ended by themselves` : n === 1 ? "1 success" : `${count(n)} successes`;
+}
+
+function failures(n, { proxy, families }) {
+  const noun = proxy ? "other" : "failure";
+  return families ? `${count(n)} of ${noun}s` : plural(n, noun);
 }
 
 // The figure in words, for those who do not see it.

@@ -52,8 +52,9 @@ function table(data, open, act) {
   }
   if (!cut.n) return h("section", {}, h("h4", {}, `This setting stops no ${base.noun}`));
   const [won, rest] = [rows.filter(({ success }) => success), rows.filter(({ success }) => !success)];
-  const noun = base.proxy ? `${base.noun} that had ended by itself` : "success";
-  const several = base.proxy ? `${base.noun}s that had ended by themselves` : "successes";
+  const [noun, several] = base.families
+    ? [`${base.noun} of ${base.success}`, `${base.noun}s of ${base.success}`]
+    : base.proxy ? [`${base.noun} that had ended by itself`, `${base.noun}s that had ended by themselves`] : ["success", "successes"];
   const title = cut.succeeded
     ? h("h4", {}, h("span", { class: "wrong" }, `\u2715 ${count(cut.succeeded)} ${cut.succeeded === 1 ? noun : several}`), " that this setting stops, longest first")
     : h("h4", {}, `This setting stops no ${noun}`);
@@ -63,7 +64,7 @@ function table(data, open, act) {
     ? h("p", { class: "quiet" }, `and ${count(n)} more`)
     : h("button", { class: "more", type: "button", onclick: act.more }, `+ ${plural(n, what)}`));
   const failures = others ? fold(open, "failures", { class: "failures", first: !won.length },
-    `${plural(others, cut.failed === others && !base.proxy ? "failure" : `other ${base.noun}`)} that it stops, longest first`,
+    `${plural(others, cut.failed === others && !base.proxy && !base.families ? "failure" : `other ${base.noun}`)} that it stops, longest first`,
     rest.length ? runTable(data, rest, `Other ${base.noun}s that the setting stops`, act) : null, more(others - rest.length, `more ${base.noun}`)) : null;
   const missing = data.held && rows.some((row) => !data.held.includes(row.run));
   const elsewhere = missing ? h("p", { class: "quiet elsewhere" }, "Where Replay is missing, this page does not hold the run: open bl.CapLab(runs) in a notebook.") : null;

@@ -5,15 +5,14 @@ from __future__ import annotations
 import dataclasses
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from functools import cached_property
 from typing import Any, Final, TypeVar, cast
 
 import numpy as np
 
 from boolab.core.run import Run
-from boolab.core.run_tree import flag_labelled_groups, order_agents, roots_in
+from boolab.core.run_tree import order_agents
 from boolab.core.text import clean
-from boolab.core.types import Identities
+from boolab.core.types import Identities, Scope
 from boolab.display.numbers import level
 from boolab.display.text import capitalize
 from boolab.errors import SettingError
@@ -21,16 +20,17 @@ from boolab.frames.runs import Runs, as_runs
 from boolab.frames.tables import tools_called
 from boolab.harnesses.setting import ALL_AGENTS, Setting, identity_words
 from boolab.io.checks import is_whole
+from boolab.limits.detector import Detector
 from boolab.limits.table import AGENT_LIMITS, LIMITS
 from boolab.stats.recommend.decide import GroupDecision
 from boolab.stats.recommend.decision import Decision
-from boolab.stats.recommend.groups import default_keys, kinds_of, name_of, shared_errors
+from boolab.stats.recommend.groups import Kind, default_keys, kinds_of, name_of, shared_errors
 from boolab.stats.recommend.question import measure_of
 from boolab.stats.recommend.recommend import recommend
 from boolab.stats.recommend.words import reason_in_words, sentences_of, verdict_of
 from boolab.whatif.from_runs import ledger_of
 from boolab.whatif.grid import settings_of
-from boolab.whatif.step_table import PROXY, Ledger, UnitNoun, check_scope, unit_of
+from boolab.whatif.step_table import Ledger, check_scope
 from boolab.widgets.caplab.controls import values_of
 from boolab.widgets.caplab.how_to_set import short_of
 from boolab.widgets.caplab.question import Question, RunGroup, groups_of
@@ -41,6 +41,8 @@ _Value = TypeVar("_Value")
 _START: Final = Setting()
 MAX_LEDGERS: Final = 4
 MAX_TABLES: Final = 3
+_ROW: Final = "\0row"
+"""A column that no run has: its place among the runs. Units of a family have the id of its root."""
 
 
 class CapTables:
@@ -64,6 +66,7 @@ class CapTables:
         self.roots = _agents_of_roots(run_list)
         """The agents that families began with, the most frequent first; empty where no run is of a subagent."""
         self._ledgers: OrderedDict[Hashable, Ledger] = OrderedDict()
+        self._cached_kinds: OrderedDict[Hashable, list[Kind]] = OrderedDict()
         ledger = self.ledger(start)
         self.keys = (
             default_keys(ledger, start.scope, question.success, question.keep, 1 - question.confidence)
@@ -71,11 +74,12 @@ class CapTables:
             else [*decision.keys]
         )
         """The columns that separate groups: those of the decision, by default as `recommend` separates them."""
-        if self.roots and self.keys != ["agent"]:
-            msg = 'decision: these runs have subagents, and limits of their own: expected recommend(runs, by="agent")'
-            raise SettingError(msg)
         columns = ledger.runs[self.keys].itertuples(index=False, name=None)
-        values = [*map(name_of, columns)] if self.keys else [()] * len(run_list)
+        values: list[tuple[object, ...]] = [*map(name_of, columns)] if self.keys else [()] * len(run_list)
+        for kind in self._kinds(start):
+            for names, units in kind.groups:  # the task of a family is its root's
+                for row in units.runs[_ROW].tolist():
+                    values[row] = name_of(names)
         families = bool(self.roots)
         self.groups = {group.name: group for group in groups_of(run_list, self.keys, values, families=families)}
         """By name, the groups of runs that there are limits for."""
@@ -95,7 +99,7 @@ class CapTables:
     @property
     def first_agent(self) -> str:
         """The group that is shown at first: of most families, or of most runs; all, where there is one only."""
-        if self.roots:
+        if self.roots and self.roots[0] in self.groups:
             return self.roots[0]
         return next(iter(self.groups)) if len(self.groups) > 1 else ALL_AGENTS
 
@@ -113,7 +117,7 @@ class CapTables:
         if setting.agent != ALL_AGENTS and setting.agent not in self.groups:
             agent_names = ", ".join(map(repr, dict.fromkeys([ALL_AGENTS, *self.groups])))
             raise SettingError(f"agent={setting.agent!r}: no run is of this agent: {agent_names}")
-        if setting.agent == ALL_AGENTS and self.roots:
+        if setting.agent == ALL_AGENTS and self.roots and len(self.groups) > 1:
             names = ", ".join(map(repr, self.groups))
             raise SettingError(
                 f"agent={ALL_AGENTS!r}: subagents have limits of their own, so that one agent has to be chosen: {names}"
@@ -139,15 +143,14 @@ class CapTables:
         group = self.group(setting)
         if group is None or group.key is None:
             return 1 - self.question.confidence
-        return self._parts(setting)[1][group.key]
+        return self._parts(setting)[1].get(group.key, 1 - self.question.confidence)
 
     def _parts(self, setting: Setting) -> tuple[str, dict[tuple[object, ...], float]]:
         """What is saved in the groups that are separated, and the error of each, as `recommend` has them."""
         question = self.question
         key = (setting.scope, question.keep, question.confidence)
         if key not in self._shared:
-            kinds = kinds_of(self.ledger(setting), self.keys, question.success)
-            groups = [group for kind in kinds for group in kind.groups]
+            groups = [group for kind in self._kinds(setting) for group in kind.groups]
             errors = shared_errors([units for _, units in groups], question.keep, 1 - question.confidence)
             by_name = {name_of(names): error for (names, _), error in zip(groups, errors, strict=True)}
             self._shared[key] = measure_of((units for _, units in groups), question.objective), by_name
@@ -163,44 +166,38 @@ class CapTables:
             for name, counter in self._counters(setting).items()
         }
         group = self.group(setting)
-        mask = np.zeros(of_all.n_runs, dtype=bool)
-        mask[[] if group is None else [*group.runs]] = True
-        group_ledger = of_all if group is None else of_all.take(mask)
-        if group is not None and self.question.success is None and not self._has_labels(group):
-            group_ledger = dataclasses.replace(group_ledger, success_by=PROXY)
-        is_apart = group is not None and group.key is not None
-        measure = self._parts(setting)[0] if is_apart else None
-        noun = self._unit_noun(of_all, group_ledger)
-        return CapTable(group_ledger, noun, values, self.name_agent(setting), self.question, measure)
+        measure = None if group is None or group.key is None else self._parts(setting)[0]
+        units = self._units(setting)
+        names = of_all.runs.iloc[units.runs[_ROW].to_numpy()]
+        return CapTable(units, names, values, self.name_agent(setting), self.question, measure)
 
-    def _unit_noun(self, of_all: Ledger, group_ledger: Ledger) -> UnitNoun:
-        """What is counted: the agents of families that have no labels count the same, as `recommend` decides it."""
-        if group_ledger.success_by != PROXY:
-            return "run"
-        if not self.roots:
-            return unit_of(group_ledger.span)
-        by_proxy = [run.agent not in self._labelled_agents for run in self.runs]
-        return unit_of(of_all.take(np.array(by_proxy)).span)
+    def _units(self, setting: Setting) -> Ledger:
+        """What is counted of a setting's group, as `recommend` counts it."""
+        group, of_all, success = self.group(setting), self.ledger(setting), self.question.success
+        if group is None and len(self.groups) > 1:
+            return kinds_of(of_all, [], success)[0].units
+        if group is not None and group.key is None:
+            return kinds_of(of_all.take(np.array(group.runs)), [], success)[0].units
+        parts = [part for kind in self._kinds(setting) for part in kind.groups]
+        empty = parts[0][1].take(slice(0))  # by the proxy, runs without a step are no unit
+        return next((units for names, units in parts if group is None or name_of(names) == group.key), empty)
 
-    def _has_labels(self, group: RunGroup) -> bool:
-        """Whether successes of a group are labels, as `recommend` decides it."""
-        if not self.roots:
-            return any(self.runs[index].success is not None for index in group.runs)
-        return group.agent in self._labelled_agents
-
-    @cached_property
-    def _labelled_agents(self) -> set[str]:
-        """The agents whose runs have labels, or that are in a family of one that has."""
-        agents = [run.agent for run in self.runs]
-        labelled = [run.success is not None for run in self.runs]
-        flags = flag_labelled_groups(agents, roots_in(self.runs), labelled)
-        return {agent for agent, has_label in zip(agents, flags, strict=True) if has_label}
+    def _kinds(self, setting: Setting) -> list[Kind]:
+        """The units of all groups that are separated."""
+        key = (identity_words(setting.identity), setting.scope)
+        return _get_cached(
+            self._cached_kinds, key, 1, lambda: kinds_of(self.ledger(setting), self.keys, self.question.success)
+        )
 
     def ledger(self, setting: Setting) -> Ledger:
         """All runs as columns, as recorded, under a setting's identity and scope."""
         watched = settings_of({name: [2] for name in AGENT_LIMITS}, self.question.policy, setting.identity).detectors()
         key = (identity_words(setting.identity), setting.scope)
-        return _get_cached(self._ledgers, key, MAX_LEDGERS, lambda: ledger_of(self.runs, watched, setting.scope))
+        return _get_cached(self._ledgers, key, MAX_LEDGERS, lambda: self._make_ledger(watched, setting.scope))
+
+    def _make_ledger(self, watched: Sequence[Detector], scope: Scope) -> Ledger:
+        ledger = ledger_of(self.runs, watched, scope)
+        return dataclasses.replace(ledger, runs=ledger.runs.assign(**{_ROW: range(ledger.n_runs)}))
 
     def _counters(self, setting: Setting) -> dict[str, str]:
         axes = settings_of({name: [2] for name in AGENT_LIMITS}, self.question.policy, setting.identity).axes

@@ -11,6 +11,7 @@ from boolab.display.numbers import floor_percent, level, money, percent, short_n
 from boolab.display.text import capitalize, joined
 from boolab.harnesses.setting import Setting
 from boolab.limits.table import LIMITS, MEASURES
+from boolab.stats.recommend.units import success_of_units
 from boolab.stats.trade import BETTER_OFF, Trade
 from boolab.whatif.step_table import LABEL, Ledger
 
@@ -149,7 +150,7 @@ def figures_of(
     return [
         _kept_number(answer["kept"], answer["at_least"], sure, proxy=proxy),
         _saved_number(answer["saved"], answer["saved_least"], sure),
-        _stopped_number(answer["cut"], total, noun, proxy=proxy),
+        _stopped_number(answer, total, noun, proxy=proxy),
         _trade_number(answer["saved"][0]["label"], trade),
     ]
 
@@ -192,7 +193,9 @@ def _saved_number(saved: Sequence[Mapping[str, Any]], min_share: float | None, s
     }
 
 
-def _stopped_number(stopped_counts: Mapping[str, int], total: int, noun: str, *, proxy: bool) -> Number:
+def _stopped_number(answer: Mapping[str, Any], total: int, noun: str, *, proxy: bool) -> Number:
+    of_rows, families = answer["cut"], answer["families"]
+    stopped_counts = families or of_rows
     lost_count = stopped_counts["succeeded"]
     ended = (
         count(lost_count, f"{noun} that had ended by itself", f"{noun}s that had ended by themselves") if proxy else ""
@@ -206,9 +209,9 @@ def _stopped_number(stopped_counts: Mapping[str, int], total: int, noun: str, *,
     none_text = f"no {f'{noun} that had ended by itself' if proxy else 'success'} is stopped"
     return {
         "key": "cut",
-        "label": f"{noun.capitalize()}s stopped",
+        "label": f"Families with a stopped {noun}" if families else f"{noun.capitalize()}s stopped",
         "value": f"{stopped_counts['n']:,}",
-        "of": f"of {total:,}",
+        "of": f"of {families['of']:,}, {of_rows['n']:,} of {total:,} {noun}s" if families else f"of {total:,}",
         "below": ", ".join(filter(None, [failures, "" if lost_count else none_text])),
         "wrong": successes if lost_count else "",
     }
@@ -296,10 +299,10 @@ def notes_of(
             f"No run has a label. A proxy stands in for success: the {noun} ended by itself. The proxy does not show "
             "whether the work was good."
         )
-    elif unlabelled := int((ledger.success < 0).sum()):
+    elif unlabelled := int((success_of_units(ledger) < 0).sum()):
         yield f"{count(unlabelled, 'run')} without a label: counted in what is saved, not in what is kept."
     if cut := int((~ledger.terminated).sum()):
-        won = count(int(((ledger.success == 1) & ~ledger.terminated).sum()), "success", "successes")
+        won = count(int(((success_of_units(ledger) == 1) & ~ledger.terminated).sum()), "success", "successes")
         broken = ", with an error, or by an interruption" if noun == "turn" else ", or with an error"
         yield (
             f"{count(cut, noun)} ended at a limit of the recording{broken} ({won} "

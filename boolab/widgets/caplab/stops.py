@@ -9,7 +9,7 @@ import numpy as np
 
 from boolab.stats.intervals import Array, share
 from boolab.stats.kept_share import kept_bound
-from boolab.stats.recommend.units import base_of, clusters_of_ledger
+from boolab.stats.recommend.units import clusters_of_ledger, success_of_units
 from boolab.whatif.first_crossing import RANKS, Keys, Places, fires_of, first_fires, keys_of
 from boolab.whatif.grid import Settings
 from boolab.whatif.step_table import Ints, Ledger, split_for_stops
@@ -37,13 +37,17 @@ class FirstStops:
 class KeptByTask:
     """The lower bounds of the share of the successes that settings keep: see `boolab.stats.kept_share`."""
 
-    def __init__(self, ledger: Ledger, stops: FirstStops) -> None:
-        good = base_of(ledger)
-        tasks = clusters_of_ledger(ledger)[good].factorize()[0]
-        order = np.argsort(tasks, kind="stable")
-        self._rows: Ints = np.flatnonzero(good)[order]
-        self._first: Ints = np.flatnonzero(np.diff(tasks[order], prepend=-1))
-        self._sizes: Ints = np.diff(np.append(self._first, len(order)))
+    def __init__(self, units: Ledger, stops: FirstStops) -> None:
+        rows = np.flatnonzero(success_of_units(units) == 1)
+        tasks = clusters_of_ledger(units).iloc[rows].factorize()[0]
+        unit = rows if units.unit is None else units.unit[rows]
+        order = np.lexsort((unit, tasks))
+        is_first = np.diff(unit[order], prepend=-1) != 0
+        task_of_unit = tasks[order][is_first]
+        self._rows: Ints = rows[order]
+        self._first_of_units: Ints = np.flatnonzero(is_first)
+        self._first: Ints = np.flatnonzero(np.diff(task_of_unit, prepend=-1))
+        self._sizes: Ints = np.diff(np.append(self._first, len(task_of_unit)))
         self._stops = stops
 
     def lost(self, columns: Sequence[Sequence[int]]) -> Ints:
@@ -52,8 +56,11 @@ class KeptByTask:
         `columns`: those of each axis; there is a setting for each combination of them.
         """
         keys = self._stops.keys(columns, self._rows)
-        is_lost = (keys != np.iinfo(keys.dtype).max).astype(np.int64)
-        return np.add.reduceat(is_lost, self._first, axis=0) if len(self._rows) else is_lost
+        is_lost: Ints = (keys != np.iinfo(keys.dtype).max).astype(np.int64)
+        if not len(self._rows):
+            return is_lost
+        of_units = np.maximum.reduceat(is_lost, self._first_of_units, axis=0)
+        return np.asarray(np.add.reduceat(of_units, self._first, axis=0), dtype=np.int64)
 
     def least(self, columns: Sequence[Sequence[int]], error: float) -> Array:
         """The lower bound for each setting, asked by itself, so that it has all of the error that the runs may have.

@@ -19,11 +19,13 @@ from boolab.errors import SettingError
 from boolab.harnesses.setting import Limits, Setting, describe_counting
 from boolab.limits.table import AGENT_LIMITS, LIMITS, MEASURES
 from boolab.stats.intervals import Array
+from boolab.stats.recommend.candidates import aggregate_of_units
 from boolab.stats.recommend.question import measure_of
-from boolab.whatif.aggregate import Sums, aggregate_of
+from boolab.stats.recommend.units import success_of_units, unit_of_ledger
+from boolab.whatif.aggregate import Sums
 from boolab.whatif.first_crossing import RANKS, UNDECIDED, Places
 from boolab.whatif.grid import Settings, settings_of
-from boolab.whatif.step_table import LABEL, PROXY, TURN_PROXY, Ints, Ledger, UnitNoun
+from boolab.whatif.step_table import LABEL, Ints, Ledger, UnitNoun
 from boolab.widgets.caplab.controls import Values, edges_of, end_of, is_log, ticks_of
 from boolab.widgets.caplab.figures import (
     CapCurve,
@@ -53,8 +55,8 @@ class CapTable:
     """What settings would have done to runs, for one identity, scope and agent.
 
     Attributes:
-        ledger: What is counted, as `recommend` counts it: the runs, or their turns (see `units_of_ledger`).
-        noun: What one of them is called: "run" or "turn"; see `unit_of`.
+        ledger: What is counted, as `recommend` counts it: runs, their turns, or families (see `units_of_ledger`).
+        noun: What a row of it is called: "run" or "turn".
         options: By axis, the values of its slider, from tight to loose; None, which is off, comes last.
         question: The options of the study. The title of the figure is of the share of successes to keep.
         error: The error that the lower bound of a setting has: that of the whole group, as if it was asked by itself.
@@ -66,15 +68,15 @@ class CapTable:
     def __init__(
         self,
         ledger: Ledger,
-        noun: UnitNoun,
+        names: pd.DataFrame,
         values: Mapping[str, Values],
         base_setting: Setting,
         question: Question,
         measure: str | None = None,
     ) -> None:
-        self._n_runs = ledger.n_runs
-        self.ledger = ledger = (ledger.split_spans() if ledger.success_by == PROXY else ledger).apply_own_limits()
-        self.noun = noun
+        self._n_runs = names["run_id"].nunique()
+        self.ledger = ledger
+        self.noun: UnitNoun = unit_of_ledger(ledger)
         self.options: dict[str, list[int | None]] = {
             name: [*axis_values.numbers, None] for name, axis_values in values.items()
         }
@@ -83,13 +85,16 @@ class CapTable:
         self._where = base_setting
         self._settings = settings_of(self.options, question.policy, base_setting.identity)
         self._places = Places(ledger)
-        self._sums = _arrange_by_axes(aggregate_of(ledger, self._settings), self._settings)
+        self._sums = _arrange_by_axes(aggregate_of_units(ledger, self._settings), self._settings)
         self._first_stops = FirstStops(ledger, self._settings, self._places)
         self._lengths: Ints = np.diff(ledger.first)
-        self._names = {name: [*map(str, ledger.runs[name])] for name in ("run_id", "task", "agent")}
+        self._success_of_row = success_of_units(ledger)
+        self._family = None if ledger.unit is None or len(np.unique(ledger.unit)) == ledger.n_runs else ledger.unit
+        self._names = {name: [*map(str, names[name])] for name in ("run_id", "task", "agent")}
         self._short_names = _short_names(self._names["task"], self._names["run_id"])
         self._turn = [*map(int, ledger.runs["turn"])] if self.noun == "turn" else None
-        self._begins = _begins(ledger) if self.noun == "turn" else np.zeros(ledger.n_runs, dtype=np.int64)
+        no_steps = np.zeros(ledger.n_runs, dtype=np.int64)
+        self._begins = _begins(ledger, names["run_id"]) if self.noun == "turn" else no_steps
         self._extent = _extent(ledger, self._places)
         self.found: Mapping[str, Any] | None = None
         self.error = 1 - question.confidence
@@ -138,7 +143,7 @@ class CapTable:
         trade = trade_in_numbers(kept_counts, saved[0], self.noun)
         stops = self._stops(setting.limits)
         stopped_runs = np.flatnonzero(stops.stopped)
-        success = self.ledger.success[stopped_runs]
+        success = self._success_of_row[stopped_runs]
         run_order = stopped_runs[
             np.lexsort((-self._lengths[stopped_runs], ~stops.is_lost[stopped_runs], -success))
         ].tolist()
@@ -147,12 +152,8 @@ class CapTable:
             "at_least": round(self._curve(setting.limits).at_least[self._index_of("max_steps", setting.max_steps)], 4),
             "saved": saved,
             "saved_least": self._saved_least(setting.limits),
-            "cut": {
-                "n": len(stopped_runs),
-                "failed": int((success == 0).sum()),
-                "succeeded": int((success == 1).sum()),
-                "lost": int(stops.is_lost[stopped_runs].sum()),
-            },
+            "cut": {**_count_outcomes(success), "lost": int(stops.is_lost[stopped_runs].sum())},
+            "families": self._stopped_families(stopped_runs),
         }
         proxy = self.ledger.success_by != LABEL
         return {
@@ -170,6 +171,14 @@ class CapTable:
             "short": short_of(setting.limits),
             "how": how_to_set(setting._replace(agent=self._where.agent), self.question.policy),
         }
+
+    def _stopped_families(self, stopped_runs: Ints) -> dict[str, int] | None:
+        """How many families a setting stops a run of, by outcome, of how many; None where each run is by itself."""
+        if self._family is None:
+            return None
+        first = np.unique(self._family[stopped_runs], return_index=True)[1]
+        outcomes = _count_outcomes(self._success_of_row[stopped_runs][first])
+        return {**outcomes, "of": len(np.unique(self._family))}
 
     def _verdict(self, setting: Setting, counts: Mapping[str, Any]) -> list[str]:
         """The verdict on a setting: the decision's where it is about it, else what the record shows of it."""
@@ -215,7 +224,7 @@ class CapTable:
 
     def _row(self, run: int, stops: _RunStops) -> dict[str, Any]:
         """A run that the setting stops, or a turn of one; `begins` is how many steps of the run are before it."""
-        names, success = self._names, int(self.ledger.success[run])
+        names, success = self._names, int(self._success_of_row[run])
         name = self._short_names[run]
         reason = self.ledger.reason[run]
         undecided = stops.rank[run] == UNDECIDED
@@ -347,7 +356,7 @@ class CapTable:
     def _count_by_length(self, mask: Any) -> dict[str, list[int]]:  # noqa: ANN401 - an array of flags
         """How many of some runs are of each length, by how they turned out."""
         return {
-            name: np.histogram(self._extent[mask & (self.ledger.success == code)], self._edges)[0].tolist()
+            name: np.histogram(self._extent[mask & (self._success_of_row == code)], self._edges)[0].tolist()
             for name, code in LABELS.items()
         }
 
@@ -358,8 +367,7 @@ class CapTable:
         for name in ("cost", "saved_cost"):
             frame[f"{name}_usd"] = frame.pop(name) / MICRO
         frame["max_steps"] = pd.array(self.options["max_steps"], dtype="Int64")
-        success_by = LABEL if self.ledger.success_by == LABEL else TURN_PROXY if self.noun == "turn" else PROXY
-        return frame.assign(unit=self.noun, success_by=success_by)
+        return frame.assign(unit=self.noun, success_by=self.ledger.success_by)
 
     # --- What is the same for all settings ----------------------------------------------------------------------------
 
@@ -375,6 +383,7 @@ class CapTable:
             "noun": self.noun,
             "proxy": proxy,
             "success": self._success,
+            "families": self._family is not None,
             "axes": [
                 {
                     "key": name,
@@ -464,10 +473,15 @@ def describe_end(reason: str | None) -> str:
     return plain[reason] if reason in plain else f"its own {str(reason).replace('_', ' ')}"
 
 
-def _begins(turns: Ledger) -> Ints:
+def _count_outcomes(success: Ints) -> dict[str, int]:
+    """How many there are, and how many of them are failures and successes."""
+    return {"n": len(success), "failed": int((success == 0).sum()), "succeeded": int((success == 1).sum())}
+
+
+def _begins(turns: Ledger, run_ids: pd.Series[str]) -> Ints:
     """How many steps of its run are before each turn."""
     first = turns.first[:-1]
-    opens = ~turns.runs["run_id"].duplicated().to_numpy()
+    opens = ~run_ids.duplicated().to_numpy()
     return first - np.maximum.accumulate(np.where(opens, first, 0))
 
 

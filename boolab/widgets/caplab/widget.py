@@ -69,9 +69,10 @@ class CapLab(OpensRuns):
     A limit is for one group of runs. The groups are those that `recommend` keeps apart by default: agents and data
     sets, and models, efforts and versions of the harness whose runs differ in length; they share the error. The largest
     is shown at first; a tab of each leads to the others, and one to all together. Where there are runs of subagents,
-    the limits are those of one agent at a time, at first of the agent that families begin with. What is kept is what
-    `counterfactual(..., grid={"max_steps@lead": ...}, by="agent")` reports for its runs. What is saved is the part that
-    is cut off these runs, as if each of them were begun.
+    the limits are those of one agent at a time, at first of the agent that families begin with. The success of a family
+    is its root's, and a limit on an agent loses it if it stops any of that agent's runs: what is kept is what
+    `counterfactual(..., grid={"max_steps@scout": ...}, aggregate=True)` reports. What is saved is the part that is cut
+    off these runs, as if each of them were begun.
 
     Args:
         runs: A run, runs, or the path of a store or of logs.
@@ -373,7 +374,7 @@ class CapLab(OpensRuns):
 
     def _text(self) -> str:
         table, answer = self._tables.get_table(self._setting), self.answer
-        stopped = answer["cut"]
+        stopped, succeeded = answer["cut"], f"{'of ' if table.base['families'] else ''}{table.base['success']}"
         recommendation = self._tables.find_recommendation(self._setting)
         trial_data = self._table_data(table, self._setting.agent)["trial"]
         sentences = [] if recommendation is None else recommendation["sentences"]
@@ -382,7 +383,7 @@ class CapLab(OpensRuns):
             *answer["verdict"],
             f"Kept: {format_kept(answer['kept'])} {table.base['success']}.",
             *(f"Saved: {format_saved(saved)}." for saved in answer["saved"]),
-            f"Stopped: {count(stopped['n'], table.noun)}, {stopped['succeeded']} of them {table.base['success']}.",
+            f"Stopped: {count(stopped['n'], table.noun)}, {stopped['succeeded']} of them {succeeded}.",
             *(line for line in sentences if not line.endswith(tuple(answer["verdict"]))),
             *([] if trial_data is None else [trial_data["sentence"]]),
             *table.base["notes"],
