@@ -13,7 +13,7 @@ from boolab.core.run import Run
 from boolab.core.run_tree import descendants, iterate_with_subagents, tool_calls
 from boolab.core.text import count, first_of
 from boolab.core.types import REDACTED, Step
-from boolab.errors import SettingError, forgot_await
+from boolab.errors import SettingError, forgot_await, near
 
 _STORES: Final = (".db", ".sqlite", ".sqlite3")
 _MAX_NAMES: Final = 3
@@ -179,6 +179,12 @@ def _runs_at(path: str | Path) -> Iterable[Run]:
 def list_columns(names: str | Sequence[str] | None) -> list[str]:
     """The columns that separate groups, each once, from one name, several or None."""
     return [] if names is None else [names] if isinstance(names, str) else list(dict.fromkeys(names))
+
+
+def no_group_column(name: str, columns: Iterable[object]) -> SettingError:
+    """The error for a column of `by` that is not there; `boolab whatif --by all` is `by=[]` here."""
+    hint = "; by=[] takes all runs together" if name == "all" else near(name, [*columns], "columns")
+    return SettingError(f"by={name!r}: there is no such column{hint}")
 
 
 def turns_of(run: Run) -> Iterator[tuple[int, list[Step]]]:

@@ -12,10 +12,10 @@ import pandas as pd
 from boolab.core.text import count, shorten
 from boolab.core.types import StopReason
 from boolab.display.text import NO_NAME
-from boolab.errors import SettingError, near
+from boolab.errors import SettingError
 from boolab.frames.data_set import SET, set_of
 from boolab.frames.dtypes import NO_LIMIT, Cells, replace_surrogates
-from boolab.frames.runs import Runs
+from boolab.frames.runs import Runs, no_group_column
 from boolab.frames.tables import runs_df
 from boolab.io.checks import is_whole, repr_of
 from boolab.limits.table import LIMITS
@@ -66,7 +66,7 @@ def table_of(
     check_columns(frame, columns, f"{make.__name__} makes, or runs{hint}")
     for name in keys:
         if name not in frame and len(frame):
-            raise SettingError(f"by={name!r}: there is no such column{near(name, [*frame.columns], 'columns')}")
+            raise no_group_column(name, frame.columns)
     return frame.reset_index(drop=True)
 
 

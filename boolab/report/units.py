@@ -12,10 +12,9 @@ import pandas as pd
 from boolab.core.run import Run
 from boolab.core.types import Step, Stop
 from boolab.display.text import NO_NAME
-from boolab.errors import SettingError, near
 from boolab.frames.dtypes import is_missing
 from boolab.frames.recording import is_final
-from boolab.frames.runs import turns_of
+from boolab.frames.runs import no_group_column, turns_of
 from boolab.frames.tables import runs_df
 from boolab.report.question import Question
 from boolab.whatif.evaluate import counterfactual
@@ -98,7 +97,7 @@ def group_keys(runs: Sequence[Run], columns: Sequence[str]) -> list[str]:
     frame = runs_df(list(runs))
     for name in columns:
         if name not in frame:
-            raise SettingError(f"by={name!r}: there is no such column{near(name, [*frame.columns])}")
+            raise no_group_column(name, frame.columns)
     return [key_of(row) for row in frame[list(columns)].itertuples(index=False, name=None)]
 
 

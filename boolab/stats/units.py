@@ -21,10 +21,10 @@ from boolab.core.run_tree import roots_of
 from boolab.core.text import shorten
 from boolab.core.types import MICRO, Scope, Step
 from boolab.display.text import NO_NAME
-from boolab.errors import SettingError, near
+from boolab.errors import SettingError
 from boolab.frames.dtypes import FLAG, FLOAT, INT, TEXT, cells, is_missing
 from boolab.frames.recording import is_final
-from boolab.frames.runs import Runs, as_runs, known_sum, list_columns, taken_name, turns_of
+from boolab.frames.runs import Runs, as_runs, known_sum, list_columns, no_group_column, taken_name, turns_of
 from boolab.frames.tables import columns_of_runs, dollars
 from boolab.stats.finding import pairs
 from boolab.whatif.from_frame import check_columns
@@ -121,7 +121,7 @@ def _group_units(units: pd.DataFrame, table: pd.DataFrame, group_by: str | Seque
     units.insert([*units].index("task") + 1, "cluster", head["task"].mask(head["task"] == "", head["run_id"]))
     for position, name in enumerate(list_columns(group_by)):
         if name not in table:
-            raise SettingError(f"by={name!r}: there is no such column{near(name, [*table.columns], 'columns')}")
+            raise no_group_column(name, table.columns)
         if name in UNIT_COLUMNS and name not in _SHARED_COLUMNS:
             raise SettingError(f"by={name!r}: this is known only after a run, so runs cannot be separated by it")
         if name in units:

@@ -10,10 +10,10 @@ from typing import Final, TypeAlias
 import pandas as pd
 
 from boolab.core.types import Scope
-from boolab.errors import SettingError, near
+from boolab.errors import SettingError
 from boolab.frames.dtypes import cells, setting_dtype, text
 from boolab.frames.recording import CALL_TOOLS, RUN_FIELDS
-from boolab.frames.runs import Runs, as_runs
+from boolab.frames.runs import Runs, as_runs, no_group_column
 from boolab.frames.tables import tools_called
 from boolab.harnesses.policy import Policy
 from boolab.limits.call_identity import check_tools
@@ -78,8 +78,7 @@ def check_ledger(ledger: Ledger, group_by: Sequence[str], own_limits: OwnLimits)
     for name in group_by:
         if name not in ledger.runs:
             if ledger.n_runs:
-                msg = f"by={name!r}: there is no such column{near(name, [*ledger.runs.columns], 'columns')}"
-                raise SettingError(msg)
+                raise no_group_column(name, ledger.runs.columns)
             ledger.runs[name] = text([])
     return ledger.apply_own_limits() if own_limits == "kept" else ledger
 

@@ -13,6 +13,7 @@ import pytest
 from matplotlib.text import Text
 
 import boolab as bl
+from boolab.errors import SettingError
 
 CELLS = bl.counterfactual(
     bl.load_dataset("atlas/tau-airline", limit=12), grid={"max_steps": [5, 9], "tool_budget": [3, None]}, aggregate=True
@@ -232,3 +233,22 @@ def test_replay_names_the_runs_of_several(folder: Path, runs: list[bl.Run]) -> N
         bl.Replay(folder / "runs.jsonl")
     bl.save_runs(runs[0], folder / "one.json.jsonl")
     assert bl.Replay(folder / "one.json.jsonl").run.run_id == runs[0].run_id
+
+
+BY: dict[str, Callable[..., Any]] = {
+    "recommend": bl.recommend,
+    "scorecard": lambda runs, **by: bl.scorecard(runs, bl.max_steps(10), **by),
+    "counterfactual": lambda runs, **by: bl.counterfactual(runs, grid={"max_steps": [5]}, **by),
+    "survival": bl.survival,
+    "stats.frontier": lambda runs, **by: bl.stats.frontier(runs, [bl.max_steps(5)], **by),
+    "plot_steps": bl.plot_steps,
+}
+
+
+@pytest.mark.parametrize("name", BY)
+def test_by_all_names_what_takes_all_runs_together(name: str) -> None:
+    runs = bl.load_dataset("atlas/tau-airline", limit=12)
+    with pytest.raises(SettingError, match=r"by='all': there is no such column; by=\[\] takes all runs together"):
+        BY[name](runs, by="all")
+    with pytest.raises(SettingError, match="did you mean 'agent'"):
+        BY[name](runs, by="agnet")
