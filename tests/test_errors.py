@@ -55,7 +55,7 @@ def test_commands_printed_from_python_run_as_typed() -> None:
     runs = bl.load_dataset("atlas/intercode-python")
     found = bl.recommend(runs, keep=0.9, scope="run")
     assert "\n  .venv/bin/boolab export TARGET --max-steps" in str(found)
-    assert "<pre>.venv/bin/boolab export TARGET" in found._repr_html_()
+    assert "<pre>boolab export TARGET" in found._repr_html_()
     assert "\n.venv/bin/boolab hook claude-code --install" in str(found.export("claude-code"))
     with pytest.raises(bl.errors.RunFormatError, match=r": \.venv/bin/boolab doctor lists the logs"):
         bl.load_runs("~/.claude/projects/none.jsonl")

@@ -8,8 +8,9 @@ from typing import Final
 
 from boolab.cli.arguments import add_logs, add_question, page_to_write, study_from, write_checked
 from boolab.cli.help import Command
-from boolab.errors import SettingError, program
+from boolab.errors import SettingError
 from boolab.io.files import write_output
+from boolab.io.resources import shared_path
 
 EPILOG: Final = """
     VALUES:
@@ -53,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
         msg = f"{args.out}: a page is written as HTML: write {name}, open it in a browser, and print it to a PDF"
         raise SettingError(msg)
     out = page_to_write(args.out, ".html", ".htm")
-    inputs = LogInputs(args.logs, args.format, args.since, args.limit, program())
+    inputs = LogInputs([*map(shared_path, args.logs)], args.format, args.since, args.limit)
     page = page_of(
         study_from(args),
         title=args.title,

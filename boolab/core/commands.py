@@ -1,4 +1,4 @@
-"""Commands of boolab within texts, as they have to be typed where the text is read."""
+"""Commands of boolab within texts: `boolab ...` in all that is shared, as it has to be typed here in a terminal."""
 
 from __future__ import annotations
 
@@ -11,10 +11,6 @@ _COMMAND: Final = re.compile(r"(?m)(^[ ]*|type: |For another harness: )boolab (?
 
 
 def insert_program(text: str) -> str:
-    """A text in which lines that are commands of boolab, and those that are to be typed, run as they stand."""
-    return with_program(text, program())
-
-
-def with_program(text: str, word: str) -> str:
-    """A text in which lines that are commands of boolab, and those that are to be typed, begin with another word."""
+    """A text for a terminal, whose lines that are commands of boolab, or are to be typed, run as they stand."""
+    word = program()
     return text if word == "boolab" else _COMMAND.sub(lambda match: f"{match[1]}{word} ", text)

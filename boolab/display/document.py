@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple, TypeAlias
 
+from boolab.core.commands import insert_program
 from boolab.core.text import NAME_CHARS, clean, count, replace_controls
 from boolab.display.text import WIDTH, align_columns, columns_of, wrap_text
 
@@ -149,7 +150,8 @@ def _text_of(part: Paragraph) -> str:
             return wrap_text(" · ".join(filter(None, facts)))
         case Code(code, caption, path):
             head = f"{path}: {caption}" if path else caption
-            return "\n".join([wrap_text(head), *(f"  {line}" for line in replace_controls(code).splitlines())])
+            lines = insert_program(replace_controls(code)).splitlines()
+            return "\n".join([wrap_text(head), *(f"  {line}" for line in lines)])
         case Strip(label, marks):
             return wrap_text(f"{label}: {count(len(marks), 'mark')}")
         case Table(note=note):

@@ -15,6 +15,25 @@ def data_path(name: Literal["agents", "datasets", "notebooks"]) -> Path:
     return (_SHIPPED if is_installed() else _PACKAGE.parent) / name
 
 
+def shared_path(path: str) -> str:
+    """A path as whoever does not have this machine may read it, in a page or in JSON.
+
+    A set of the atlas has its name. What is below the current folder or the home folder begins there; of any other path
+    the last part is left, since a folder may be the name of a user or a customer.
+    """
+    absolute = Path(path)
+    if not absolute.is_absolute():
+        return path
+    home, current = Path.home(), Path.cwd()
+    if absolute.is_relative_to(atlas := data_path("datasets") / "atlas"):
+        return f"atlas/{absolute.relative_to(atlas).name.partition('.')[0]}"
+    if absolute.is_relative_to(current) and not home.is_relative_to(current) and current != absolute:
+        return str(absolute.relative_to(current))
+    if absolute.is_relative_to(home):
+        return str("~" / absolute.relative_to(home))
+    return f"\u2026/{absolute.name}"
+
+
 def is_installed() -> bool:
     """Whether boolab runs from a wheel, which holds its data, and not from a checkout."""
     return _SHIPPED.is_dir()

@@ -15,6 +15,7 @@ from boolab.core.text import clean, count, shorten
 from boolab.core.types import REDACTED, results_in
 from boolab.display.numbers import format_runs
 from boolab.frames.runs import turns_of
+from boolab.io.resources import shared_path
 from boolab.logs.load import FileRow
 from boolab.logs.problems import Problems, problems_of
 from boolab.report.study import Study
@@ -36,14 +37,24 @@ class Gap(NamedTuple):
 
 @dataclass(frozen=True)
 class Quality:
-    """The data of a study, counted."""
+    """The data of a study, counted.
+
+    `is_shared`: whether others read it, so that no path of this machine is in it.
+    """
 
     study: Study
+    is_shared: bool = False
+
+    @cached_property
+    def files(self) -> tuple[FileRow, ...]:
+        """What happened to each file."""
+        files = self.study.loaded_logs.files
+        return tuple(map(_share_paths, files)) if self.is_shared else files
 
     @cached_property
     def problems(self) -> Problems:
         """What could not be read."""
-        return problems_of(self.study.loaded_logs.files)
+        return problems_of(self.files)
 
     @property
     def skipped(self) -> tuple[FileRow, ...]:
@@ -53,7 +64,7 @@ class Quality:
     @cached_property
     def inconsistent(self) -> list[str]:
         """The figures of logs that differ from what was read of them, with their paths."""
-        return [f"{row.path}: {text}" for row in self.study.loaded_logs.files for text in row.inconsistencies]
+        return [f"{row.path}: {text}" for row in self.files for text in row.inconsistencies]
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -68,16 +79,16 @@ class Quality:
     @cached_property
     def formats(self) -> list[tuple[str, int]]:
         """The formats that were read, and how many files had each."""
-        return Counter(str(row.format) for row in self.study.loaded_logs.files if row.skipped is None).most_common()
+        return Counter(str(row.format) for row in self.files if row.skipped is None).most_common()
 
     @cached_property
     def counts(self) -> Mapping[str, int]:
         """The counts of files, runs, steps, calls and labels."""
         runs = self.study.runs
         return {
-            "files": len(self.study.loaded_logs.files),
-            "files_read": len(self.study.loaded_logs.files) - len(self.skipped),
-            "bytes": sum(row.bytes for row in self.study.loaded_logs.files),
+            "files": len(self.files),
+            "files_read": len(self.files) - len(self.skipped),
+            "bytes": sum(row.bytes for row in self.files),
             "runs": len(runs),
             "turns": sum(len([*turns_of(run)]) for run in runs),
             "tasks": len({*self.study.tasks} - {""}),
@@ -195,6 +206,14 @@ class Quality:
             yield f"Tokens saved are input and output together{f', in {known_units} tokens' if unknown else ''}."
         elif unknown:
             yield f"Cost saved is that of {known_units} a cost."
+
+
+def _share_paths(row: FileRow) -> FileRow:
+    """The row with its path as others may read it, also in its texts."""
+    path = shared_path(row.path)
+    skipped = None if row.skipped is None else row.skipped.replace(row.path, path)
+    warnings = tuple(warning.replace(row.path, path) for warning in row.warnings)
+    return row._replace(path=path, skipped=skipped, warnings=warnings)
 
 
 def _first_lines(lines: Sequence[str]) -> str:

@@ -16,7 +16,6 @@ from typing import Any, Final
 import numpy as np
 from markupsafe import Markup
 
-from boolab.core.commands import with_program
 from boolab.core.text import count, first_of
 from boolab.display.colours import DARK, LIGHT
 from boolab.display.html import text_of
@@ -29,6 +28,7 @@ from boolab.harnesses.exports.export import as_command, target_of
 from boolab.harnesses.exports.values import Export
 from boolab.harnesses.registry import TARGETS
 from boolab.io.csv_export import as_csv
+from boolab.io.resources import shared_path
 from boolab.limits.catalog import doom_loop, error_streak
 from boolab.limits.stop import StopRule
 from boolab.limits.table import LIMITS
@@ -105,7 +105,7 @@ class _Page:
         self.inputs = inputs
         self.full = full
         self.most = None if full else MAX_AGENTS
-        self.quality = Quality(study)
+        self.quality = Quality(study, is_shared=True)
         self.figures = PageFigures()
         self.book = RunBook(study, transcripts=transcripts)
         self.summary = summary_rows(study)
@@ -283,18 +283,14 @@ class _Page:
                 "group": way.group,
                 "words": way.limits.in_words(),
                 "own": None if way.export is None else self._export(way.export),
-                "command": self._typed(as_command(way.limits)),
+                "command": as_command(way.limits),
                 "others": [self._export(other) for other in way.others if other.target != "boolab"],
             }
             for way in how_to_set(self.study)[: self.most]
         ]
 
     def _export(self, export: Export) -> tuple[str, str]:
-        return target_of(export.target).title, self._typed(str(export))
-
-    def _typed(self, text: str) -> str:
-        """A text whose commands run as they stand where the page is made."""
-        return with_program(text, self.inputs.program)
+        return target_of(export.target).title, export.text
 
     # --- The data -----------------------------------------------------------------------------------------------------
 
@@ -485,7 +481,7 @@ class _Page:
         which = "all" if n == whole else f"{n:,} of {whole:,} (at most {MAX_RUNS}: those that a limit stops first)"
         what = "Excerpts" if self.transcripts else "Facts"
         return {
-            "home": homes[0] if len(homes) == 1 else "",
+            "home": shared_path(homes[0]) if len(homes) == 1 else "",
             "groups": self._lists(),
             "which": f"{what} of {which} runs; long ones show their beginning and their end.",
             "entries": entries,

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from boolab.core.text import count
 from boolab.display.numbers import span
-from boolab.errors import program
 from boolab.frames.dtypes import axis_value, is_missing
+from boolab.io.resources import shared_path
 from boolab.limits.table import LIMITS
 from boolab.live.audits.audit import audit_files
 from boolab.live.audits.wording import figure
@@ -152,16 +152,25 @@ def declared_limits(study: Study) -> dict[str, object] | None:
     names = [name for name in _COLUMNS if any(_cell(name, value) for value in head[name])]
     rows = [[_cell(name, value) for name, value in zip(names, row, strict=True)] for row in head[names].to_numpy()]
     n_left_out = len(audit.frame) - len(head)
-    note = f"{count(n_left_out, 'further row')}: {program()} audit LOGS --json has all." if n_left_out else ""
+    note = f"{count(n_left_out, 'further row')}: boolab audit LOGS --json has all." if n_left_out else ""
     numbers = [index for index, name in enumerate(names) if name in _NUMBERS]
     return {
         "notes": audit.notes,
-        "sentences": audit.sentences,
+        "sentences": [_share_paths(sentence, audit.frame["where"]) for sentence in audit.sentences],
         "table": PageTable([_COLUMNS[name] for name in names], rows, numbers, note=note),
     }
+
+
+def _share_paths(text: str, paths: Iterable[object]) -> str:
+    """A text with the paths of settings as others may read them."""
+    for path in {str(path) for path in paths if not is_missing(path)}:
+        text = text.replace(path, shared_path(path))
+    return text
 
 
 def _cell(name: str, value: object) -> str:
     if is_missing(value):
         return ""
+    if name == "where":
+        return shared_path(str(value))
     return figure(float(str(value))) if name in _NUMBERS else str(value)

@@ -8,7 +8,6 @@ from datetime import datetime
 from itertools import chain
 from typing import Any, Final, NamedTuple
 
-from boolab.core.commands import with_program
 from boolab.frames.dtypes import is_missing
 from boolab.harnesses.setting import Setting, as_front_matter, identity_arguments
 from boolab.limits.table import AGENT_LIMITS, LIMITS
@@ -21,11 +20,10 @@ MIN_RANGE: Final = 3  # fewer values are written one by one
 class LogInputs(NamedTuple):
     """What was read."""
 
-    logs: Sequence[str] = ()  # Files, folders, globs
+    logs: Sequence[str] = ()  # files, folders, globs, each a `shared_path`
     format: str | None = None  # the name of their format, if it was not detected
     since: tuple[str, datetime] | None = None  # only files changed since then: as it was typed, and the time
     limit: int | None = None  # at most this many logs, the newest first
-    program: str = "boolab"  # what to type for boolab where the page is made
 
 
 NOTHING_READ: Final = LogInputs()
@@ -132,11 +130,11 @@ def shell(study: Study, inputs: LogInputs, command: str = "whatif", options: Seq
     identity = question.call_identity or "canonical"
     words += ["--identity", identity if isinstance(identity, str) else identity.get("*") or "canonical"]
     if isinstance(identity, str):
-        return with_program(shlex.join(words), inputs.program)
+        return shlex.join(words)
     words += [word for tool, kind in identity.items() if kind is None for word in ("--exempt", tool)]
     needs_note = any(kind is not None for tool, kind in identity.items() if tool != "*")
     note = "\n# The result compares calls of some tools in other ways too, which the command line cannot express."
-    return with_program(shlex.join(words), inputs.program) + (note if needs_note else "")
+    return shlex.join(words) + (note if needs_note else "")
 
 
 def _values(values: Sequence[Any]) -> str:

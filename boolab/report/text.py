@@ -264,7 +264,7 @@ def as_json(study: Study) -> str:
 
 def as_data(study: Study) -> dict[str, Any]:
     """The same as plain Python data."""
-    quality, question = Quality(study), study.question
+    quality, question = Quality(study, is_shared=True), study.question
     return {
         "schema": SCHEMA,
         "boolab": version("boolab"),
@@ -305,7 +305,7 @@ def as_data(study: Study) -> dict[str, Any]:
                 "limits": way.limits.given,
                 "command": way.command,
                 "target": way.target,
-                "text": None if way.export is None else str(way.export),
+                "text": None if way.export is None else way.export.text,
                 "lost": "" if way.export is None else way.export.lost,
             }
             for way in how_to_set(study)

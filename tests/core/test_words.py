@@ -2,9 +2,9 @@
 
 import pytest
 
-from boolab.core.commands import with_program
+from boolab.core.commands import insert_program
 from boolab.core.text import clean, clip, count, first_of, flatten, replace_controls, shorten
-from boolab.errors import SettingError, install, near
+from boolab.errors import SettingError, install, near, program
 from boolab.io.checks import check_count, repr_of
 
 
@@ -36,10 +36,8 @@ def test_unknown_names_get_the_nearest_or_all() -> None:
 
 
 def test_commands_in_comments_name_the_program() -> None:
-    text = "# The hook of boolab holds them:\nboolab hook claude-code"
-    assert (
-        with_program(text, ".venv/bin/boolab") == "# The hook of boolab holds them:\n.venv/bin/boolab hook claude-code"
-    )
+    text = "# The hook of boolab holds them:\n{} hook claude-code"
+    assert insert_program(text.format("boolab")) == text.format(program())
     assert install("boolab[learn]").endswith("pip install 'boolab[learn]'")
 
 

@@ -74,8 +74,8 @@ def _no_file(limits: Limits, target: Target, parts: Sequence[Part]) -> str:
     return "; ".join(ways)
 
 
-def as_command(limits: Limits, target: str = TARGET, program: str = "boolab") -> str:
-    """The `boolab export` command that gives the export of these limits; `program` is what to type for boolab."""
+def as_command(limits: Limits, target: str = TARGET) -> str:
+    """The `boolab export` command that gives the export of these limits."""
     words = ["export", target]
     words += limit_words(limits.given)
     default, _, exempt = split_identity(exclude_tools(limits.identity, limits.exempt))
@@ -86,7 +86,7 @@ def as_command(limits: Limits, target: str = TARGET, program: str = "boolab") ->
     words += ["--scope", "run"] if limits.scope == "run" else []
     words += [] if limits.agent is None else option_words("--agent", limits.agent)
     words += [] if limits.policy is None else ["--policy", str(limits.policy)]
-    return f"{program} {shlex.join(words)}"
+    return f"boolab {shlex.join(words)}"
 
 
 def option_words(name: str, value: str) -> list[str]:

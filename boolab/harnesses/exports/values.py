@@ -173,16 +173,21 @@ class Export(Displayable):
         return f"<Export to {self.target}: {clean(self.title)}>"
 
     def __str__(self) -> str:
-        """All parts; what is not part of a text begins with `#`."""
+        """All parts, for a terminal; what is not part of a text begins with `#`."""
+        return insert_program(self.text)
+
+    @property
+    def text(self) -> str:
+        """All parts; what is not part of one begins with `#`."""
         blocks = [_comment_lines(text) for text in (self.title, self.lost) if text]
         blocks += [f"{_comment_lines(_heading(part))}\n{part.text.rstrip()}" for part in self.parts]
         if not any(_COMMENT[part.language] for part in self.parts):
             blocks += ["\n".join(_comment_lines(note) for note in self.notes)] if self.notes else []
         blocks += [_comment_lines(f"Source: {self.source}")] if self.source else []
-        return insert_program("\n\n".join(blocks))
+        return "\n\n".join(blocks)
 
     def _document_(self) -> Document:
-        parts = [Code(insert_program(part.text), part.how, part.path) for part in self.parts]
+        parts = [Code(part.text, part.how, part.path) for part in self.parts]
         source = f"Source: {self.source}" if self.source else ""
         return Document(title=self.title, lead=parts, notes=(*filter(None, [self.lost]), *self.notes), footer=source)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from boolab.display.document import Code, Document
-from boolab.errors import program
 from boolab.harnesses.exports.export import as_command
 from boolab.harnesses.exports.values import Limits
 from boolab.stats.finding import Finding
@@ -29,9 +28,8 @@ def as_document(found: Finding, verdict: Sequence[str], limits: Mapping[str, Lim
 
 def _commands(limits: Mapping[str, Limits]) -> list[str]:
     """The command that sets each group's limits."""
-    lines = [
-        f"{f'{name}: ' if name else ''}{as_command(setting, program=program())}"
-        for name, setting in [*limits.items()][:MAX_GROUPS]
-    ]
+    lines = []
+    for name, setting in [*limits.items()][:MAX_GROUPS]:
+        lines += [f"{name}:", f"  {as_command(setting)}"] if name else [as_command(setting)]
     more = len(limits) - MAX_GROUPS
     return [*lines, *([f"and {more:,} more"] if more > 0 else [])]

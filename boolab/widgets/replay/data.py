@@ -19,6 +19,7 @@ from boolab.display.numbers import duration, money, short_number
 from boolab.display.text import NO_NAME
 from boolab.display.tool_kinds import KINDS
 from boolab.harnesses.policy import Policy
+from boolab.io.resources import shared_path
 from boolab.limits.stop import StopRule
 from boolab.widgets._base.run_texts import calls_of, dollars_of, tokens_of
 from boolab.widgets.replay.cards import is_refused
@@ -234,10 +235,10 @@ def code_of(run: Run, store: str | Path | None = None) -> list[str]:
     """The code before and after the number of the step; one without a file is looked for in a list `runs`."""
     lines = ["import boolab as bl", ""]
     if store is not None:
-        return ["\n".join([*lines, f"bl.Replay({str(store)!r}, step="]), ")"]
+        return ["\n".join([*lines, f"bl.Replay({shared_path(str(store))!r}, step="]), ")"]
     if run.path is None:
         lines += ["# runs: a list with this run, which was not read from a file", "runs = bl.with_subagents(runs)"]
     else:
-        lines.append(f"runs = bl.with_subagents(bl.load_runs({run.path!r}))")
+        lines.append(f"runs = bl.with_subagents(bl.load_runs({shared_path(run.path)!r}))")
     lines += [f"run = next(one for one in runs if one.run_id == {run.run_id!a})", "bl.Replay(run, step="]
     return ["\n".join(lines), ", runs=runs)"]
