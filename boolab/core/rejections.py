@@ -20,8 +20,8 @@ _ANSWERS = re.compile(
     r'|Tool execution (?:for "[^"\n]{1,200}" )?denied by policy'
     # Cline and Roo Code
     r'|The user denied this operation|\{"status": ?"denied"'
-    # pi
-    r"|Tool execution was blocked"
+    # pi, Crush
+    r"|Tool execution was blocked|User denied permission"
 )
 _UNFLAGGED = ("cline",)
 """The formats in which a rejection has no flag of an error."""

@@ -73,12 +73,6 @@ TABLE: Final = (
         places=("~/.copilot/session-state/*/events.jsonl",),
     ),
     NearMiss(
-        "crush",
-        "Crush's database, which is not read",
-        names=("crush.db",),
-        places=("~/.crush/crush.db", "~/.local/share/crush/crush.db"),
-    ),
-    NearMiss(
         "cursor",
         "Cursor's own format, which is not read",
         names=("state.vscdb", ".cursor/chats/*/*/store.db", "agent-transcripts/*.jsonl"),
@@ -108,12 +102,6 @@ TABLE: Final = (
         names=("wire.jsonl",),
         looks=lambda line: line.get("type") == "metadata" and "protocol_version" in line,
         places=("~/.kimi/sessions/*/*/wire.jsonl", "~/.kimi/sessions/*/*/agents/*/wire.jsonl"),
-    ),
-    NearMiss(
-        "opencode (database)",
-        "opencode's database, which is not read: opencode export SESSION > session.json",
-        names=("opencode.db", "opencode-*.db"),
-        places=("$XDG_DATA_HOME/opencode/opencode*.db", "~/.local/share/opencode/opencode*.db"),
     ),
     NearMiss(
         "qwen",

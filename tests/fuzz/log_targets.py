@@ -13,7 +13,7 @@ import boolab as bl
 from boolab.errors import ReadWarning, RunFormatError
 from boolab.logs.log_files import readers
 from tests.fuzz.contract import BrokenError
-from tests.fuzz.mutation import Grammar, json_or_lines, parquet_table, zip_archive
+from tests.fuzz.mutation import Grammar, json_or_lines, parquet_table, sqlite_file, zip_archive
 from tests.fuzz.target import Act, Target
 from tests.fuzz.usable import use
 from tests.support.claude_logs import Session, text, usage
@@ -38,11 +38,17 @@ def log_targets() -> Iterator[Target]:
 
 
 def _grammar_of(name: str) -> Grammar:
-    return {"parquet": parquet_table, "inspect": _eval_or_json}.get(name, json_or_lines)
+    grammars = {"parquet": parquet_table, "inspect": _eval_or_json, "crush": sqlite_file, "opencode": _database_or_json}
+    return grammars.get(name, json_or_lines)
 
 
 def _eval_or_json(data: bytes, chance: object) -> bytes:
     grammar: Callable[..., bytes] = zip_archive if data.startswith(b"PK") else json_or_lines
+    return grammar(data, chance)
+
+
+def _database_or_json(data: bytes, chance: object) -> bytes:
+    grammar: Callable[..., bytes] = sqlite_file if data.startswith(b"SQLi") else json_or_lines
     return grammar(data, chance)
 
 

@@ -52,6 +52,7 @@ BY_HAND: Final = {"anthropic_messages", "claude_code", "openai_chat", "otel"}
 
 NONE: Final[Mapping[str, str]] = {
     "agentdojo": "only the verdicts, which are read as they are",
+    "crush": "the tokens of a session are those of its last request, and its cost is that of no response",
     "cline": "neither the messages nor the manifest beside them have totals",
     "parquet": "boolab's own: a damaged file is refused, and steps are numbered",
     "store": "boolab's own: read whole or not at all",

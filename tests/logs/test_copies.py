@@ -130,6 +130,7 @@ WRITTEN_AGAIN: Final[dict[str, tuple[str, Callable[[Path], None]] | None]] = {
     "claude_code": ("3a3a3a3a-1111-4222-8333-555555555555.jsonl", twice_as_lines("uuid", "parentUuid")),
     "cline": ("1767225600000_abcde.messages.json", twice_in_messages("id")),
     "codex": ("rollout-commands.jsonl", twice_as_lines()),
+    "crush": None,  # a message is a row with an id
     "gemini": ("chats/session-2026-05-06T07-00-22220000.json", twice_in_messages("id")),
     "inspect": None,  # a file is written at once
     "intercode": None,
@@ -330,7 +331,7 @@ def jsons(folder: Path) -> Iterator[Path]:
             yield path
 
 
-@pytest.mark.parametrize("name", sorted(readers().keys() - {"parquet", "store", "opencode"}))
+@pytest.mark.parametrize("name", sorted(readers().keys() - {"parquet", "store", "opencode", "crush"}))
 def test_runs_with_other_ids_and_times_are_others(name: str, tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     shutil.copytree(OWN / name, first, ignore=shutil.ignore_patterns("*.eval", "report.json"))

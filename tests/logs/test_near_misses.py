@@ -30,8 +30,6 @@ BY_NAME: Final = {
     "s.json.backup2": "a backup",
     "s.jsonl.1": "a backup",
     ".aider.chat.history.md": "Aider's history",
-    ".local/share/opencode/opencode.db": "opencode export",
-    ".crush/crush.db": "Crush's database",
     "tasks/1/ui_messages.json": "api_conversation_history.json beside it",
     ".copilot/session-state/1/events.jsonl": "GitHub Copilot CLI",
     "agents/main/wire.jsonl": "Kimi CLI",
@@ -170,7 +168,7 @@ def test_doctor_finds_roo_kilo_and_what_is_not_read(tmp_path: Path) -> None:
     assert {name: (one.files, one.readable) for name, one in found.items()} == {
         "cline": (3, True),
         "codex": (1, True),
-        "opencode (database)": (1, False),
+        "opencode": (1, True),
     }
     assert UNREAD.keys() >= {one.harness for one in TABLE if one.places}
 
@@ -204,8 +202,8 @@ def test_a_folder_without_logs_is_a_warning(tmp_path: Path) -> None:
     with pytest.warns(ReadWarning, match="no log was found"):
         assert bl.load_runs(tmp_path) == []
     put(tmp_path / "package.json", "{}")
-    put(tmp_path / "opencode.db", "x")
-    with pytest.warns(ReadWarning, match=r"no log was found.*; skipped: .*opencode export"):
+    put(tmp_path / "demo.cast", "x")
+    with pytest.warns(ReadWarning, match=r"no log was found.*; skipped: .*a recording of a terminal"):
         assert bl.load_runs(tmp_path) == []
 
 

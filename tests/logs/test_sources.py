@@ -11,7 +11,7 @@ RUN = {
 }  # fmt: skip
 """Benchmarks, and harnesses whose limits hold for the whole task."""
 TURN = {
-    "anthropic_messages", "atif", "claude_code", "cline", "codex", "gemini", "openai_chat", "opencode",
+    "anthropic_messages", "atif", "claude_code", "cline", "codex", "crush", "gemini", "openai_chat", "opencode",
     "openhands_sdk", "otel", "pi",
 }  # fmt: skip
 OWN = {"parquet", "store"}

@@ -38,6 +38,7 @@ NEVER = {
     "claude_code": {"cost", "success", "first token"},
     "cline": {"success", "finish reason"},
     "codex": {"cost", "finish reason", "success"},
+    "crush": {"success", "input tokens", "output tokens", "cost", "effort", "version"},
     "gemini": {"cost", "finish reason", "success"},
     "intercode": {"input tokens", "output tokens", "cost", "step start", "finish reason", "start"},
     "mini_swe_agent": {"first token"},

@@ -10,6 +10,7 @@ from boolab.core.run import Run
 from boolab.errors import ReadWarning
 from boolab.logs.load import load_runs, read_file
 from boolab.logs.log_files import readers
+from tests.support.session_databases import CRUSH, create, crush_message, finish, part
 
 T = "2026-02-01T10:00:00Z"
 OPENAI: list[dict[str, Any]] = [
@@ -119,13 +120,21 @@ CASES: dict[str, tuple[str, str, int | None]] = {
     "tau_bench": ("a.json", json.dumps([{"task_id": 1, "trial": 0, "reward": 1.0, "info": {}, "traj": OPENAI}]), None),
     "tau2_bench": ("a.json", json.dumps([{"task_id": "1", "termination_reason": "user_stop", "messages": TAU2}]), None),
 }
+CRUSH_ROWS = {
+    "sessions": [{"id": "s", "title": ""}],
+    "messages": [
+        crush_message(1, "user", part("text", text="go"), session="s"),
+        crush_message(2, "assistant", part("text", text="Done."), finish("end_turn"), session="s"),
+        crush_message(3, "tool", part("tool_result", tool_call_id="lost", content="x", is_error=False), session="s"),
+    ],
+}
 BY_PLACE = {"gemini", "intercode", "opencode", "swe_agent"}
 """Formats that keep a result with its call, so that none can be without one."""
 OWN = {"parquet", "store"}
 
 
 def test_every_reader_is_held_to_it() -> None:
-    assert sorted(readers()) == sorted([*CASES, *BY_PLACE, *OWN])
+    assert sorted(readers()) == sorted([*CASES, *BY_PLACE, *OWN, "crush"])
 
 
 def load(path: Path, name: str) -> tuple[list[Run], list[str]]:
@@ -145,6 +154,12 @@ def test_unmatched_result_is_left_out_and_its_place_reported(name: str, tmp_path
     ]
     assert sum(run.n_tool_calls for run in runs) == 0
     assert sum(run.n_steps for run in runs) >= 1
+
+
+def test_unmatched_result_in_a_database_is_reported(tmp_path: Path) -> None:
+    path = create(tmp_path / "crush.db", CRUSH, CRUSH_ROWS)
+    _, told = load(path, "crush")
+    assert told == [f"{path}: 1 tool result answers no call that is in the file; left out"]
 
 
 def test_many_unmatched_results_give_one_warning_with_the_first(tmp_path: Path) -> None:
