@@ -36,9 +36,9 @@ from benchmarks.results import Row, argument_parser, publish
 from boolab import load_dataset, recording_df
 from boolab.limits.detectors.streaks import RepeatStreak
 from boolab.stats.recommend.candidates import Candidates
-from boolab.stats.recommend.decide import compare_with_chance
+from boolab.stats.recommend.decide import choose_tested
 from boolab.stats.recommend.fixed_sequence import JOINT_AXES, OFF, Dependence
-from boolab.stats.recommend.groups import MEASURED, shared_errors, split_columns
+from boolab.stats.recommend.groups import MEASURED, least_errors, shared_errors, split_columns
 from boolab.stats.recommend.question import Question
 from boolab.stats.recommend.units import clusters_of_ledger, grouped_units
 from boolab.whatif.from_frame import ledger_of_frame
@@ -504,19 +504,16 @@ def decide(
     columns = split_columns(units, keep, ALPHA)
     parts = [*grouped_units(units, columns)]
     answers = []
-    for (values, part), error in zip(parts, shared_errors([part for _, part in parts], keep, ALPHA), strict=True):
+    for (values, part), error in zip(parts, shared_errors(least_errors(units, columns, keep), ALPHA), strict=True):
         question = Question(keep, 1 - ALPHA, measure, JOINT_AXES, grid, None, 0, dependence, error=error)
         candidates = Candidates(part, clusters_of_ledger(part), question)
-        choice = candidates.choose()
+        tested = choose_tested(candidates) if dependence == "tasks" else None
+        choice = candidates.choose() if tested is None else tested.choice
         if not choice.qualifies:
             continue
         candidate = choice.best or choice.tightest
         limits = {} if candidate is None else candidate.setting
-        is_set = (
-            dependence == "tasks"
-            and choice.best is not None
-            and compare_with_chance(candidates, choice, part, question).is_shown
-        )
+        is_set = tested is not None and tested.null is not None and tested.null.is_shown
         cap, doom, budget = (limits.get(name, OFF) for name in JOINT_AXES)
         group = tuple(zip(columns, map(str, values), strict=True))
         answers.append(Answer(group, (cap, doom, budget), is_set))

@@ -298,6 +298,7 @@ def as_data(study: Study) -> dict[str, Any]:
             "sentences": list(study.found.sentences),
             "groups": records(study.found.frame),
             "paths": records(study.found.paths),
+            "one_for_all": None if study.found.one_for_all is None else study.found.one_for_all.as_dict(),
         },
         "how_to_set": [
             {

@@ -25,7 +25,7 @@ from boolab.report.study import Study, study_of
 from boolab.report.text import records, text
 from boolab.stats.recommend.decide import GroupDecision
 from boolab.stats.recommend.decision import Decision
-from boolab.stats.recommend.words import sentences_of, verdict_of
+from boolab.stats.recommend.words import sentences_of, verdict_of, words_of
 from tests.support.packed import unpacked
 from tests.support.project import ROOT
 
@@ -183,8 +183,8 @@ def check_plain(found: dict[str, Any], group: GroupDecision, verdict: Sequence[s
     assert limits_of(found["candidate"]) == (None if group.candidate is None else group.candidate.setting)
     assert (found["keep"], found["confidence"]) == (group.question.keep, group.question.confidence)
     assert (found["tasks"], found["more_needed"]) == (group.choice.tasks, group.choice.missing)
-    assert found["verdict"] == list(verdict_of([group]))
-    assert found["sentences"] == list(sentences_of(group))
+    assert found["verdict"] == list(verdict_of([group], [words_of(group)]))
+    assert found["sentences"] == list(sentences_of(group, words_of(group)))
     assert found["overview"] == (list(verdict) if found["overview"] else [])
 
 
@@ -227,7 +227,7 @@ def test_caplab_gives_the_decision(asked: Asked) -> None:
         check_plain(asked.lab.recommended, group, asked.decision.verdict)
         asked.lab.setting = asked.lab.recommended["candidate"] or dict.fromkeys(LIMITS)
         answer = asked.lab.answer
-        assert answer["verdict"] == list(verdict_of([group]))
+        assert answer["verdict"] == list(verdict_of([group], [words_of(group)]))
         assert answer["kept"] == {"lower": row["kept_lower"], "upper": row["kept_upper"], "of": row["successes"]}
         saved = answer["saved"][0]
         assert (saved["measure"], saved["saved"]) == (row["objective"], row["saved"])
@@ -293,5 +293,5 @@ def test_export_sets_the_limits_of_the_decision(asked: Asked) -> None:
             decision.export("boolab", agent)
         said = without_spaces(asked.printed("export boolab", *options, code=1))
         if len(decision.groups) == 1:
-            assert without_spaces(verdict_of([group])[0]) in without_spaces(str(refusal.value))
-            assert without_spaces(verdict_of([group])[0]) in said
+            assert without_spaces(verdict_of([group], [words_of(group)])[0]) in without_spaces(str(refusal.value))
+            assert without_spaces(verdict_of([group], [words_of(group)])[0]) in said

@@ -15,7 +15,9 @@ from boolab.errors import SettingError
 from boolab.limits.detectors.streaks import RepeatStreak
 from boolab.stats.recommend.candidates import Candidates
 from boolab.stats.recommend.choice import Choice
+from boolab.stats.recommend.decide import choose_tested
 from boolab.stats.recommend.fixed_sequence import JOINT_AXES, paths_of
+from boolab.stats.recommend.null_test import null_tests
 from boolab.stats.recommend.question import Question
 from boolab.stats.recommend.units import clusters_of_ledger, units_of_ledger
 from boolab.whatif.from_runs import ledger_of
@@ -165,6 +167,69 @@ def test_frontier_of_intercode_sql_stops_before_its_poor_step() -> None:
     assert step is not None
     assert step.tighter.setting == {"max_steps": 7, "doom_loop": 3}
     assert any("14 steps for each, and a success costs 17 steps" in sentence for sentence in found.sentences)
+
+
+# --- The best setting fails the test of whom it stops, and another passes ---------------------------------------------
+
+
+def loops_of_both_outcomes() -> list[Run]:
+    """Loops that fail as often as the other runs, and save much; and long runs, which fail."""
+    loops = [run_of(2000 + i, "ab" + "z" * 26, success=i >= 5) for i in range(35)]
+    long = [run_of(3000 + i, "abcdefghijklmnopqrstuvwxyz" * 2, success=False) for i in range(20)]
+    failed = [run_of(4000 + i, "abcd", success=False) for i in range(35)]
+    return [*plain(370), *loops, *long, *failed]
+
+
+def test_a_setting_that_passes_is_found_behind_one_that_fails() -> None:
+    asked: dict[str, Any] = {"keep": 0.85, "objective": "steps"}
+    found = bl.recommend(loops_of_both_outcomes(), grid={"doom_loop": [3], "tool_budget": [30]}, **asked)
+    group = found.groups[0]
+    assert (found.action, group.setting_on) == ("set", {"tool_budget": 30})
+    assert group.passed_over is not None
+    assert group.passed_over.setting == {"doom_loop": 3}
+    assert group.passed_over.saved > group.saved
+    assert any(
+        sentence.startswith("A doom-loop threshold of 3 would gain more, but the runs that it stops are not shown to")
+        for sentence in found.sentences
+    )
+    alone = bl.recommend(loops_of_both_outcomes(), grid={"doom_loop": [3]}, **asked)
+    assert (alone.action, alone["reason"][0]) == ("leave", "stops_as_many_successes")
+    assert alone.groups[0].passed_over is None
+
+
+@pytest.mark.parametrize("seed", first(6, range(24)))
+def test_of_settings_that_pass_the_one_that_gains_most_is_set(seed: int) -> None:
+    candidates, best = choice_of(random_runs(seed))
+    chosen = choose_tested(candidates)
+    errors = [path.tests.error for path in best.paths]
+    units = candidates.units
+    tests = null_tests(candidates.levels, errors, candidates.question, units.success, candidates.clusters, None)
+    settings = [candidates.choose(paths=[name]).best for name in tests]
+    of_length = {
+        path.tests.path.name: null_tests(
+            [levels], [path.tests.error], candidates.question, units.success, candidates.clusters, np.diff(units.first)
+        )
+        for levels, path in zip(candidates.levels, best.paths, strict=True)
+    }
+    price = Fraction(best.spent, best.successes) if best.successes else Fraction(1)
+    ordered = sorted((one for one in settings if one), key=lambda one: -(one.saved - price * one.lost))
+    passing = []
+    loops: list[bool] = []
+    for one in ordered:
+        passes = tests[one.path].is_shown
+        if passes and one.setting.keys() == {"doom_loop"}:
+            loops = loops or [of_length[one.path][one.path].is_shown]
+            passes = loops[0]
+        passing += [one] if passes else []
+    if chosen.null is None or not chosen.null.is_shown:
+        assert chosen.choice.best == best.best
+        assert chosen.passed_over is None
+        return
+    assert chosen.choice.best in passing
+    gains = [one.saved - price * one.lost for one in passing]
+    assert chosen.choice.best is not None
+    assert chosen.choice.best.saved - price * chosen.choice.best.lost == max(gains)
+    assert (chosen.passed_over is None) == (chosen.choice.best == best.best)
 
 
 # --- One value, a range, and the full axis ----------------------------------------------------------------------------

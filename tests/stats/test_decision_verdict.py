@@ -11,6 +11,7 @@ from boolab.core.run import Run
 from boolab.display.numbers import percent
 from boolab.errors import SettingError
 from boolab.stats.recommend.notes import notes_by_kind
+from tests.stats.test_recommend import LOOPS, plain
 from tests.stats.test_scorecard import numbered, run_of
 from tests.support.samples import atlas
 
@@ -37,6 +38,15 @@ def test_says_what_to_set_with_base_bound_and_saving(python: list[Run]) -> None:
     assert "The trade is good, in steps of runs: it saves 132 steps for each lost success" in found.verdict[1]
     assert found.limits_by_group()[""].max_steps == 3
     assert "--max-steps 3" in str(found)
+
+
+def test_few_stopped_runs_are_named_as_few() -> None:
+    found = bl.recommend([*plain(150), *LOOPS[:1]], grid={"max_steps": [5]}, by=[])
+    assert (found.action, found.evidence["stopped"]) == ("set", 1)
+    assert "That rests on 1 run alone: one more may change it." in found.verdict[1]
+    more = bl.recommend([*plain(150), *LOOPS], grid={"max_steps": [5]}, by=[])
+    assert more.evidence["stopped"] == 5
+    assert "That rests on" not in more.verdict[1]
 
 
 def test_what_is_left_off_is_named_and_never_to_be_set(swebench: list[Run]) -> None:
@@ -118,13 +128,14 @@ def test_a_proxy_is_named(swebench: list[Run]) -> None:
 def test_groups_have_an_answer_each(swebench: list[Run], python: list[Run]) -> None:
     other = [replace(run, agent="") for run in python]
     found = bl.recommend([*swebench, *other], keep=0.9, by="agent")
-    to_set, left_off = found.verdict
+    to_set, left_off, compared = found.verdict
     row = found.frame.set_index("agent").to_dict("index")[""]
     assert to_set == (
         f"Set limits for 1 of 2 agents: no name (a step cap of {row['max_steps']}). They save "
         f"{percent(row['saved_share'])} of the steps and keep at least 90% of future successes, with 95% confidence "
         "for all of them together."
     )
+    assert compared.startswith("Held out, a limit for each agent saves less than one for all: ")
     assert left_off.startswith("Set no limit for 1 of 2 agents: swe_agent (a doom-loop threshold of 4 is safe, but")
     assert not any("none:" in sentence for sentence in (*found.verdict, *found.sentences))
 

@@ -12,7 +12,7 @@ from benchmarks import recommendations as bench
 from boolab.core.run import Run
 from boolab.limits.detectors.streaks import RepeatStreak
 from boolab.stats.kept_share import least_error
-from boolab.stats.recommend.groups import agent_columns, shared_errors, split_columns
+from boolab.stats.recommend.groups import agent_columns, least_errors, shared_errors, split_columns
 from boolab.stats.recommend.units import grouped_units, units_of_ledger
 from boolab.whatif.from_runs import ledger_of
 from boolab.whatif.step_table import Ledger
@@ -34,6 +34,11 @@ def of_model(model: str, n: int, length: int, *, n_failed: int = 0) -> list[Run]
     ]  # fmt: skip
 
 
+def parts_of(groups: list[Ledger], keep: float) -> list[float]:
+    """The part of the error of each group, at 95% confidence."""
+    return shared_errors([least for units in groups for least in least_errors(units, [], keep)], 0.05)
+
+
 # --- The error --------------------------------------------------------------------------------------------------------
 
 
@@ -43,23 +48,23 @@ def test_parts_of_the_error_that_are_tested_add_up_to_it_at_most(seed: int, keep
     rng = np.random.default_rng(seed)
     sizes = rng.choice([0, 5, 30, 45, 60, 80, 120, 300], int(rng.integers(1, 7)))
     groups = [units_of([*plain(int(n)), run_of(9000, "ab", success=False)]) for n in sizes]
-    errors = shared_errors(groups, keep, 0.05)
+    errors = parts_of(groups, keep)
     could_pass = [least_error(int(n), 1, keep) <= error for n, error in zip(sizes, errors, strict=True)]
     assert sum(error for error, passes in zip(errors, could_pass, strict=True) if passes) <= 0.05 + 1e-12
     assert all(0 < error <= 0.05 for error in errors)
     if len(set(sizes.tolist())) == len(sizes) and len(sizes) < 6:
         by_size = dict(zip(sizes.tolist(), errors, strict=True))
         for order in list(permutations(range(len(groups))))[:12]:
-            again = shared_errors([groups[index] for index in order], keep, 0.05)
+            again = parts_of([groups[index] for index in order], keep)
             assert again == [by_size[int(sizes[index])] for index in order]
 
 
 def test_groups_that_cannot_pass_take_nothing_from_the_others() -> None:
     groups = [units_of(plain(n)) for n in (150, 20, 40)]
-    large, small, other = shared_errors(groups, 0.95, 0.05)
+    large, small, other = parts_of(groups, 0.95)
     assert large == 0.05
     assert small == other == 0.025  # what it would have with enough runs
-    assert shared_errors([groups[0], groups[0]], 0.95, 0.05) == [0.025, 0.025]
+    assert parts_of([groups[0], groups[0]], 0.95) == [0.025, 0.025]
 
 
 def test_decisions_of_groups_do_not_depend_on_the_order_of_runs() -> None:

@@ -8,7 +8,7 @@ from scipy import stats  # type: ignore[import-untyped] # scipy has no types
 
 from boolab.stats.recommend.candidates import Levels
 from boolab.stats.recommend.fixed_sequence import Dependence, Path
-from boolab.stats.recommend.null_test import PERMUTATIONS, NullTest, null_test
+from boolab.stats.recommend.null_test import PERMUTATIONS, NullTest, null_tests
 from boolab.stats.recommend.question import Question
 from tests.support.cases import first
 
@@ -31,7 +31,8 @@ def null_test_of(
     question: Question = QUESTION,
 ) -> NullTest:
     clusters = np.arange(len(lengths)) if tasks is None else tasks
-    return null_test([cap_levels(lengths)], [0.05], question, success, clusters, lengths if within_lengths else None)
+    tested_lengths = lengths if within_lengths else None
+    return null_tests([cap_levels(lengths)], [0.05], question, success, clusters, tested_lengths)["max_steps"]
 
 
 def test_the_runs_that_are_stopped_are_counted_by_outcome() -> None:
@@ -58,25 +59,29 @@ def test_where_nothing_is_chosen_the_p_value_is_one() -> None:
     assert null_test_of(lengths, success) == NullTest(0, 0, 0.0, 1.0, "group")
 
 
-def test_the_path_that_gains_most_is_compared_if_it_is_tested() -> None:
+def test_each_path_that_is_tested_is_compared() -> None:
     rng = np.random.default_rng(2)
     success = (rng.random(200) < 0.7).astype(int)
     useless, useful = rng.integers(1, 20, 200), np.where(success, 3, 30)
     paths = [cap_levels(useless, "a"), cap_levels(useful, "b")]
     spent = np.minimum(paths[0].spent[0, 0], paths[1].spent[0, 0])
     paths = [one._replace(spent=one.spent - one.spent[0, 0] + spent) for one in paths]
-    both = null_test(paths, [0.025, 0.025], QUESTION, success, np.arange(200), None)
-    assert (both.stopped, both.failed, both.is_shown) == ((success == 0).sum(), (success == 0).sum(), True)
-    one = null_test(paths, [0.05, 0.0], QUESTION, success, np.arange(200), None)
-    assert one == null_test(paths[:1], [0.05], QUESTION, success, np.arange(200), None)
-    assert one.p_value > both.p_value
+    both = null_tests(paths, [0.025, 0.025], QUESTION, success, np.arange(200), None)
+    failures = (success == 0).sum()
+    assert (both["b"].stopped, both["b"].failed, both["b"].is_shown) == (failures, failures, True)
+    assert not both["a"].is_shown
+    one = null_tests(paths, [0.05, 0.0], QUESTION, success, np.arange(200), None)
+    assert one == null_tests(paths[:1], [0.05], QUESTION, success, np.arange(200), None)
+    assert one["a"].p_value > both["b"].p_value
+    assert null_tests(paths, [0.0, 0.0], QUESTION, success, np.arange(200), None) == {}
 
 
 def test_runs_that_are_stopped_anyway_are_left_out() -> None:
     lengths = np.array([2] * 80 + [30] * 10 + [60] * 4)
     success = np.array([1] * 80 + [0] * 10 + [1, 0, 0, 0])
     always_lost = lengths == 60
-    result = null_test([cap_levels(lengths)], [0.05], QUESTION, success, np.arange(94), None, always_lost)
+    tests = null_tests([cap_levels(lengths)], [0.05], QUESTION, success, np.arange(94), None, always_lost)
+    result = tests["max_steps"]
     assert (result.stopped, result.failed) == (10, 10)
 
 
@@ -105,8 +110,8 @@ def test_outcomes_are_permuted_within_lengths_for_loops() -> None:
     repeats = np.maximum(1, lengths // 6)
     path = cap_levels(repeats, "doom_loop")
     question = replace(QUESTION, success_value=0.5)
-    over_all = null_test([path], [0.05], question, success, np.arange(400), None)
-    of_length = null_test([path], [0.05], question, success, np.arange(400), lengths)
+    over_all = null_tests([path], [0.05], question, success, np.arange(400), None)["doom_loop"]
+    of_length = null_tests([path], [0.05], question, success, np.arange(400), lengths)["doom_loop"]
     assert over_all.is_shown
     assert of_length.within == "length"
     assert of_length.p_value > over_all.p_value
@@ -128,14 +133,17 @@ def test_order_of_runs_and_names_of_tasks_do_not_matter(seed: int, within_length
 
 
 @pytest.mark.parametrize(
-    ("tasks", "runs", "within_lengths", "dependence"),
-    [(80, 1, False, "tasks"), (80, 1, True, "tasks"), (70, 3, False, "tasks"), (70, 3, True, "tasks"),
-     (30, 3, False, "same_tasks")],
+    ("tasks", "runs", "within_lengths", "dependence", "several"),
+    [(80, 1, False, "tasks", False), (80, 1, True, "tasks", False), (70, 3, False, "tasks", False),
+     (70, 3, True, "tasks", False), (30, 3, False, "same_tasks", False), (80, 1, False, "tasks", True)],
 )  # fmt: skip
 def test_p_values_of_exchangeable_outcomes_are_uniform_or_larger(
-    tasks: int, runs: int, within_lengths: bool, dependence: Dependence
+    tasks: int, runs: int, within_lengths: bool, dependence: Dependence, several: bool
 ) -> None:
-    """Of 300 records, more than 25 with p of at most 5% have a chance of 0.7%, or less; likewise at 20%."""
+    """Of 300 records, more than 25 with p of at most 5% have a chance of 0.7%, or less; likewise at 20%.
+
+    `several`: there are three paths, and it is the least p-value of them: whichever passes is chosen.
+    """
     question = replace(QUESTION, dependence=dependence)
     p_values = []
     for seed in range(300):
@@ -146,9 +154,14 @@ def test_p_values_of_exchangeable_outcomes_are_uniform_or_larger(
         success = (rng.random(len(clusters)) < 0.75).astype(int)
         if dependence == "same_tasks":
             success = success & (rng.random(tasks) < 2)[clusters]
-        p_values.append(
-            null_test_of(lengths, success, clusters, within_lengths=within_lengths, question=question).p_value
-        )
+        if several:
+            paths = [cap_levels(rng.permutation(lengths) if name else lengths, str(name)) for name in range(3)]
+            tests = null_tests(paths, [0.05] * 3, question, success, clusters, None)
+            p_values.append(min(test.p_value for test in tests.values()))
+        else:
+            p_values.append(
+                null_test_of(lengths, success, clusters, within_lengths=within_lengths, question=question).p_value
+            )
     for level in (0.05, 0.2):
         n_below = int((np.array(p_values) <= level).sum())
         assert stats.binom.sf(n_below - 1, 300, level) > 0.005

@@ -72,9 +72,9 @@ class Candidates:
     """
 
     def __init__(self, units: Ledger, clusters: Labels, question: Question, newest: Flags | None = None) -> None:
-        self._units = units
-        self._question = question
-        self._cluster = cluster_noun(units)
+        self.units = units
+        self.question = question
+        self._cluster = cluster_noun(units, clusters)
         self.clusters = pd.factorize(pd.Series(clusters))[0].astype(np.int64)
         order = np.random.default_rng(question.seed).permutation(int(self.clusters.max(initial=-1)) + 1)
         fold = np.asarray(order % FOLDS, dtype=np.int64)[self.clusters]
@@ -120,20 +120,19 @@ class Candidates:
         """R: which units are in some cells."""
         return np.asarray(cells[self._cell])
 
-    def usable(self, axes: Collection[str] | None) -> list[Levels]:
-        """The paths that use only some limits; all of them if `axes` is None."""
-        if axes is None:
-            return list(self.levels)
+    def path_names(self, axes: Collection[str] | None) -> list[str]:
+        """The names of the paths that use only some limits; of all of them if `axes` is None."""
         needed = {JOINT: {name for name in JOINT_AXES if name in self._thresholds}}
-        return [levels for levels in self.levels if needed.get(levels.path.name, {levels.path.name}) <= {*axes}]
+        names = [levels.path.name for levels in self.levels]
+        return names if axes is None else [name for name in names if needed.get(name, {name}) <= {*axes}]
 
-    def choose(self, cells: Flags | None = None, axes: Collection[str] | None = None) -> Choice:
+    def choose(self, cells: Flags | None = None, paths: Collection[str] | None = None) -> Choice:
         """Of the settings that are shown to keep enough on the units of some cells, the one that gains most there.
 
-        `axes`: the limits that may be on; None for all.
+        `paths`: the names of those that it may be on; None for all.
         """
         tested = self._test(self.everything if cells is None else cells)
-        places, gains = self._frontier_of(tested, axes)
+        places, gains = self._frontier_of(tested, paths)
         successes, results = tested.successes, tested.results
 
         def candidate(index: int, level: int) -> Candidate:
@@ -162,7 +161,7 @@ class Candidates:
             last_step=None if best is None else Margin(around[at - 1], around[at]),
             next_step=Margin(around[at], around[at + 1]) if at + 1 < len(places) else None,
             paths=tuple(findings),
-            missing=missing(results, successes, self._question.keep, self._question.error),
+            missing=missing(results, successes, self.question.keep, self.question.error),
             successes=len(successes.clusters),
             tasks=len(set(successes.clusters.tolist())),
             largest=int(by_task.max(initial=0)),
@@ -171,10 +170,10 @@ class Candidates:
             spent=int(self.levels[0].spent[tested.cells, 0].sum()),
         )
 
-    def setting_on(self, cells: Flags, axes: Collection[str] | None = None) -> dict[str, Any] | None:
+    def setting_on(self, cells: Flags, paths: Collection[str] | None = None) -> dict[str, Any] | None:
         """The setting that `choose` finds on the units of some cells; empty for no limit, None if none is accepted."""
         tested = self._test(cells)
-        places, gains = self._frontier_of(tested, axes)
+        places, gains = self._frontier_of(tested, paths)
         if not any(result.accepted for result in tested.results):
             return None
         at = int(np.argmax(gains)) if gains else 0
@@ -182,7 +181,7 @@ class Candidates:
 
     def _test(self, cells: Flags) -> _Tested:
         """Test all paths on the units of some cells."""
-        question, good = self._question, base_of(self._units) & self.in_cells(cells)
+        question, good = self.question, base_of(self.units) & self.in_cells(cells)
         successes = Successes(pd.factorize(self.clusters[good])[0].astype(np.int64), question.dependence)
         paths = [levels.path._replace(lost_at=levels.path.lost_at[good]) for levels in self.levels]
         results = accept_values(paths, successes, question.keep, question.error)
@@ -193,12 +192,11 @@ class Candidates:
         ]
         return _Tested(cells, successes, results, scores)
 
-    def _frontier_of(self, tested: _Tested, axes: Collection[str] | None) -> tuple[list[tuple[int, int]], list[int]]:
-        """The settings of the frontier that use only some limits, as (path, level), and what they gain."""
-        may_be_on = {levels.path.name for levels in self.usable(axes)}
+    def _frontier_of(self, tested: _Tested, paths: Collection[str] | None) -> tuple[list[tuple[int, int]], list[int]]:
+        """The settings of the frontier that are on some paths, as (path, level), and what they gain."""
         places = _frontier(
             [
-                score if levels.path.name in may_be_on else None
+                score if paths is None or levels.path.name in paths else None
                 for levels, score in zip(self.levels, tested.scores, strict=True)
             ]
         )
@@ -213,13 +211,13 @@ class Candidates:
         """The largest share to keep at which the loosest value of the first path passes, if it loses nothing."""
         if not paths:
             return 0.0
-        none, error = np.zeros(len(by_task)), self._question.error
+        none, error = np.zeros(len(by_task)), self.question.error
         alone = float(kept_bound(none, by_task, error))
         if not any(errors_of(paths, by_task, alone, error)[1:]):  # the others are dropped at that share
             return alone
         return float(kept_bound(none, by_task, error * paths[0].share))
 
-    def held_out(self, axes: Collection[str] | None = None) -> dict[str, int] | None:
+    def held_out(self, paths: Collection[str] | None = None) -> dict[str, int] | None:
         """The results of settings on units that were not used to choose them; None with too few clusters to split.
 
         They are the sums of `sums_of` over all folds, each under the setting chosen without it, and `chosen`, the
@@ -229,10 +227,10 @@ class Candidates:
             return None
         total: dict[str, int] = {"chosen": 0}
         for number in range(FOLDS):
-            setting = self.setting_on(self.without_fold(number), axes)
+            setting = self.setting_on(self.without_fold(number), paths)
             total["chosen"] += setting is not None
-            out = self._units.take(~self.in_cells(self.without_fold(number)))
-            for name, value in sums_of(out, setting or {}, self._question).items():
+            out = self.units.take(~self.in_cells(self.without_fold(number)))
+            for name, value in sums_of(out, setting or {}, self.question).items():
                 total[name] = total.get(name, 0) + value
         return total
 
@@ -244,13 +242,13 @@ class Candidates:
         at_level = np.bincount(result.path.lost_at, minlength=result.path.size + 1)
         lost = np.concatenate(([n_always_lost], np.cumsum(at_level)))[: result.accepted + 1]
         saved = (spent[0] - spent)[: result.accepted + 1]
-        return self._question.net_gain(saved, lost - lost[0], int(spent[0]), successes), lost, saved
+        return self.question.net_gain(saved, lost - lost[0], int(spent[0]), successes), lost, saved
 
     def _without_idle(self, setting: dict[str, Any], saved: int, cells: Flags) -> dict[str, Any]:
         """A setting without the limits that add nothing to it."""
         for name in reversed(list(setting)) if len(setting) > 1 else ():
             fewer = {other: value for other, value in setting.items() if other != name}
-            amounts = self._spent(self._question.settings({other: [value] for other, value in fewer.items()}))
+            amounts = self._spent(self.question.settings({other: [value] for other, value in fewer.items()}))
             spent = int(amounts.reshape(self._n_cells, -1)[cells, 0].sum())
             if int(self.levels[0].spent[cells, 0].sum()) - spent == saved:
                 setting = fewer
@@ -258,7 +256,7 @@ class Candidates:
 
     def _axis(self, name: str) -> GridAxis:
         """An axis with all values that it may have."""
-        question, units = self._question, self._units
+        question, units = self.question, self.units
         if question.grid is not None:
             return question.axis(name, list(question.grid[name]))
         least_value = LIMITS[name].min_useful
@@ -278,9 +276,7 @@ class Candidates:
         """
         axis_values = self._axes[name].values  # noqa: PD011 - no pandas
         values = [value for value in axis_values if value is not None]
-        is_lost, amounts = reach_of(
-            self._units, self._question.settings({name: [*values, None]}), self._question.measure
-        )
+        is_lost, amounts = reach_of(self.units, self.question.settings({name: [*values, None]}), self.question.measure)
         self.always_lost = is_lost[:, -1]
         ranks = np.arange(1, len(values) + 1)
         self._thresholds[name] = np.append(ranks, OFF) if None in axis_values else ranks
@@ -314,18 +310,18 @@ class Candidates:
         for name, column in zip(JOINT_AXES, levels.T, strict=True):
             if name in self._thresholds:
                 thresholds = np.unique(column[column < OFF])
-                axes.append(self._question.axis(name, [*thresholds.tolist(), None]))
+                axes.append(self.question.axis(name, [*thresholds.tolist(), None]))
                 places.append(np.searchsorted(thresholds, column))
         spent = sum_spent_along(
-            self._units, axes, places, self._question.measure, groups=self._cell, n_groups=self._n_cells
+            self.units, axes, places, self.question.measure, groups=self._cell, n_groups=self._n_cells
         )
         return Levels(path, np.hstack([off, spent]), setting)
 
     def _spent(self, grid_settings: Settings) -> Ints:
         """What is spent under each setting, by cell."""
-        measure = self._question.measure
+        measure = self.question.measure
         amounts: Ints = aggregate_of(
-            self._units, grid_settings, groups=self._cell, n_groups=self._n_cells, measures=[measure]
+            self.units, grid_settings, groups=self._cell, n_groups=self._n_cells, measures=[measure]
         )[measure]
         return amounts
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -29,13 +29,12 @@ from boolab.stats.recommend.evidence import (
     stopped_by,
     stops_and_savings,
 )
-from boolab.stats.recommend.fixed_sequence import JOINT
-from boolab.stats.recommend.null_test import NullTest, null_test
+from boolab.stats.recommend.null_test import NullTest, null_tests
 from boolab.stats.recommend.question import Question
 from boolab.stats.recommend.units import clusters_of_ledger
 from boolab.stats.trade import Trade
 from boolab.stats.units import SET
-from boolab.whatif.step_table import LABEL, Ledger
+from boolab.whatif.step_table import LABEL, Ints, Ledger
 
 Action: TypeAlias = Literal["set", "leave", "not_yet"]
 Reason: TypeAlias = Literal[
@@ -64,6 +63,8 @@ class GroupDecision:
         reason: Why.
         candidate: The setting that the evidence is about: the one to set, else the one that comes closest to it; None
             if nothing that keeps enough saves anything.
+        passed_over: The setting that gains more than the one to set, and stops units that are not shown to fail more
+            often; None if there is none.
         sums: The aggregate of that setting.
         saving: What it saves, and of what that is made.
         stopped: The units that it stops.
@@ -83,6 +84,7 @@ class GroupDecision:
     action: Action
     reason: Reason
     candidate: Candidate | None
+    passed_over: Candidate | None
     sums: Mapping[str, int]
     saving: Saving
     stopped: Stopped
@@ -155,7 +157,7 @@ class GroupDecision:
 
     def restricted(self, axes: Collection[str]) -> GroupDecision:
         """The decision among the settings that use only some limits, such as those that a harness has."""
-        return _decide(self.names, self.noun, self.candidates, self.units, self.question, self.has_dates, axes)
+        return _decide(self.names, self.noun, self.candidates, axes, has_dates=self.has_dates)
 
 
 def decide(
@@ -180,25 +182,19 @@ def decide(
     newest = newest_third(units, dates)
     candidates = Candidates(units, clusters_of_ledger(units), question, newest)
     has_dates = bool(dates) and all(dates.get(run_id) is not None for run_id in units.runs["run_id"].tolist())
-    return _decide(names, noun, candidates, units, question, has_dates, None)
+    return _decide(names, noun, candidates, None, has_dates=has_dates)
 
 
 def _decide(
-    names: tuple[Any, ...],
-    noun: str,
-    candidates: Candidates,
-    units: Ledger,
-    question: Question,
-    has_dates: bool,
-    axes: Collection[str] | None,
+    names: tuple[Any, ...], noun: str, candidates: Candidates, axes: Collection[str] | None, *, has_dates: bool
 ) -> GroupDecision:
-    choice = candidates.choose(axes=axes)
+    """The decision among the settings that use only some limits; None for all."""
+    units, question, newest = candidates.units, candidates.question, candidates.newest
+    choice, null, paths, passed_over = choose_tested(candidates, axes)
     candidate = choice.best or choice.tightest
-    null = None if choice.best is None else compare_with_chance(candidates, choice, units, question, axes)
     action, reason = _action(units, choice, null)
     setting = {} if candidate is None else candidate.setting
     is_stopped, saved, used = stops_and_savings(units, setting, question)
-    newest = candidates.newest
     return GroupDecision(
         names=names,
         noun=noun,
@@ -209,16 +205,17 @@ def _decide(
         action=action,
         reason=reason,
         candidate=candidate,
+        passed_over=passed_over,
         sums=sums_of(units, setting, question),
         saving=saving_of(units, candidates.clusters, saved, used, question.seed),
         stopped=stopped_by(units, is_stopped),
         null=null,
-        folds=candidates.held_out(axes) if choice.qualifies else None,
+        folds=candidates.held_out(paths) if choice.qualifies else None,
         broken=() if candidate is None else tuple(broken_groups(units, is_stopped, question.keep, BROKEN_COLUMNS)),
         recency=(
             None
             if newest is None or candidate is None
-            else recency_of(units, newest, candidates, is_stopped, question, axes)
+            else recency_of(units, newest, candidates, is_stopped, question, paths)
         ),
         has_dates=has_dates,
     )
@@ -240,26 +237,63 @@ def _action(units: Ledger, choice: Choice, null: NullTest | None) -> tuple[Actio
     return ("not_yet", "too_few") if not tested or not min(tested) else ("not_yet", "loses_too_many")
 
 
-def compare_with_chance(
-    candidates: Candidates,
-    choice: Choice,
-    units: Ledger,
-    question: Question,
-    axes: Collection[str] | None = None,
-) -> NullTest:
-    """Whether the units that the best setting stops fail more often; for a doom loop, of those of like length too."""
-    levels = candidates.usable(axes)
-    errors = {path.tests.path.name: path.tests.error for path in choice.paths}
+class Tested(NamedTuple):
+    """The setting that is chosen, with the test of whom it stops.
 
-    def tested(names: Collection[str]) -> tuple[list[Any], list[float]]:
-        used = [path_levels for path_levels in levels if path_levels.path.name in names]
-        return used, [errors[path_levels.path.name] for path_levels in used]
+    Attributes:
+        choice: The choice.
+        null: The test; None if no setting gains anything.
+        paths: The names of the paths that the choice is from.
+        passed_over: The setting that gains most, if it failed and this one passes.
+    """
 
-    always_lost = candidates.always_lost
-    result = null_test(*tested(errors), question, units.success, candidates.clusters, None, always_lost)
-    if choice.setting.keys() != {"doom_loop"} or not result.is_shown:
-        return result
-    name = "doom_loop" if choice.best is not None and choice.best.path != JOINT else JOINT
-    lengths = np.diff(units.first)
-    of_length = null_test(*tested([name]), question, units.success, candidates.clusters, lengths, always_lost)
-    return max(result, of_length, key=lambda test: test.p_value)
+    choice: Choice
+    null: NullTest | None
+    paths: tuple[str, ...]
+    passed_over: Candidate | None
+
+
+def choose_tested(candidates: Candidates, axes: Collection[str] | None = None) -> Tested:
+    """The setting that gains most of those that stop units that fail more often; if none does, that gains most.
+
+    The paths are tested once, all together: see `null_test`. So the best setting may fail and the next one pass, and
+    where outcomes show nothing, one of them passes in at most 5% of records. A setting that is a doom loop alone has to
+    stop more failures among units of like length too. That is tested of the first of them alone.
+
+    Args:
+        candidates: The settings.
+        axes: The limits that may be on; None for all.
+
+    Returns:
+        The choice; the one that gains most, with its test, if no setting passes.
+    """
+    paths = tuple(candidates.path_names(axes))
+    choice = gains_most = candidates.choose(paths=paths)
+    if gains_most.best is None:
+        return Tested(gains_most, None, paths, None)
+    errors = {path.tests.path.name: path.tests.error for path in gains_most.paths}
+    tests = _tests_of(candidates, {name: errors[name] for name in paths}, None)
+    loop: NullTest | None = None
+    tried: list[Tested] = []
+    while choice.best is not None:
+        name = choice.best.path
+        null = tests[name]
+        if choice.setting.keys() == {"doom_loop"} and null.is_shown:
+            if loop is None:
+                lengths = np.diff(candidates.units.first)
+                loop = _tests_of(candidates, {name: errors[name]}, lengths)[name]
+            null = max(null, loop, key=lambda test: test.p_value)
+        tried.append(Tested(choice, null, paths, gains_most.best if tried else None))
+        if null.is_shown:
+            return tried[-1]
+        paths = tuple(other for other in paths if other != name)
+        choice = candidates.choose(paths=paths)
+    return tried[0]
+
+
+def _tests_of(candidates: Candidates, errors: Mapping[str, float], lengths: Ints | None) -> dict[str, NullTest]:
+    """The test of whom the best setting of each path stops; `errors` are those of the paths."""
+    levels = [levels for levels in candidates.levels if levels.path.name in errors]
+    units, question = candidates.units, candidates.question
+    parts = [errors[one.path.name] for one in levels]
+    return null_tests(levels, parts, question, units.success, candidates.clusters, lengths, candidates.always_lost)

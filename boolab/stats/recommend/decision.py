@@ -17,8 +17,9 @@ from boolab.limits.table import LIMITS
 from boolab.stats.finding import Finding, pairs
 from boolab.stats.recommend.choice import PathFinding
 from boolab.stats.recommend.decide import GroupDecision
+from boolab.stats.recommend.evidence import OneForAll
 from boolab.stats.recommend.show import as_document
-from boolab.stats.recommend.words import format_saved, limits_in_words, verdict_of
+from boolab.stats.recommend.words import format_saved, limits_in_words, verdict_of, words_of
 from boolab.stats.units import group_name
 
 _SMALLER_SHARES: Final = (0.9, 0.8, 0.7)
@@ -102,6 +103,8 @@ class Decision(Finding):
         keys: The columns that keep the groups apart.
         counted: How the limits are counted: identity, scope and policy, with all limits off.
         verdict: The answer in at most three texts: what to set, whom that stops and for what, and what to know first.
+        one_for_all: What one limit for all groups saves and keeps, held out, beside a limit for each; None where there
+            are no groups, or where one limit for all of them means nothing.
 
     Example:
         >>> import boolab as bl
@@ -114,6 +117,7 @@ class Decision(Finding):
     keys: tuple[str, ...] = ()
     counted: Limits = field(default_factory=Limits)
     verdict: tuple[str, ...] = ()
+    one_for_all: OneForAll | None = None
     _within: dict[tuple[int, tuple[str, ...]], GroupDecision] = field(default_factory=dict)
 
     def _document_(self) -> Document:
@@ -303,7 +307,7 @@ class Decision(Finding):
 
     def _why(self, group: GroupDecision) -> str:
         """The answer for one group."""
-        return verdict_of([group])[0]
+        return verdict_of([group], [words_of(group)])[0]
 
 
 def groups_frame(groups: Sequence[GroupDecision], keys: Sequence[str], order: Sequence[str]) -> pd.DataFrame:

@@ -16,7 +16,7 @@ from boolab.stats.recommend.question import Question
 from boolab.stats.recommend.units import base_of
 from boolab.whatif.step_table import Flags, Ints, Ledger
 
-_LEAST_SUCCESSES: Final = 10
+LEAST_SUCCESSES: Final = 10
 """A group with fewer successes shows nothing about the share that it keeps."""
 _NEW: Final = 0.5
 _MIN_DATED: Final = 30
@@ -60,6 +60,54 @@ class Broken(NamedTuple):
     value: str
     kept: int
     successes: int
+
+
+class OneForAll(NamedTuple):
+    """What one limit for all groups saves and keeps, held out, beside a limit for each, over the same runs.
+
+    Attributes:
+        setting: The limits of one for all that gain most on record, with the whole error; empty if there are none.
+        saved: What one for all saves, held out, in whole units of what is saved.
+        each_saved: What a limit for each saves, held out.
+        total: What the runs use without a limit.
+        kept_successes: How many successes one for all keeps, held out, at least.
+        each_kept: How many a limit for each keeps.
+        successes: How many there are.
+        broken_groups: Groups of which `setting` keeps less than the promise, on record; the worst first.
+    """
+
+    setting: dict[str, Any]
+    saved: int
+    each_saved: int
+    total: int
+    kept_successes: int
+    each_kept: int
+    successes: int
+    broken_groups: tuple[Broken, ...]
+
+    @property
+    def saved_share(self) -> float:
+        """What one for all saves of what is spent, held out."""
+        return self.saved / self.total if self.total else 0.0
+
+    @property
+    def each_saved_share(self) -> float:
+        """What a limit for each saves of what is spent, held out."""
+        return self.each_saved / self.total if self.total else 0.0
+
+    def as_dict(self) -> dict[str, Any]:
+        """The numbers as JSON has them."""
+        return {
+            "candidate": self.setting,
+            "heldout_saved_share": self.saved_share,
+            "heldout_kept": self.kept_successes,
+            "each_heldout_saved_share": self.each_saved_share,
+            "each_heldout_kept": self.each_kept,
+            "heldout_successes": self.successes,
+            "broken": [
+                {"group": row.value, "kept_lower": row.kept, "successes": row.successes} for row in self.broken_groups
+            ],
+        }
 
 
 class Recency(NamedTuple):
@@ -149,7 +197,7 @@ def broken_groups(units: Ledger, is_stopped: Flags, keep: float, columns: Sequen
             has_value = good & (values == value).to_numpy()
             rows.append(Broken(name, str(value), int((has_value & ~is_stopped).sum()), int(has_value.sum())))
         yield from sorted(
-            (row for row in rows if row.successes >= _LEAST_SUCCESSES and row.kept < keep * row.successes),
+            (row for row in rows if row.successes >= LEAST_SUCCESSES and row.kept < keep * row.successes),
             key=lambda row: row.kept / row.successes,
         )
 
@@ -171,11 +219,11 @@ def recency_of(
     candidates: Candidates,
     is_stopped: Flags,
     question: Question,
-    axes: Collection[str] | None,
+    paths: Collection[str],
 ) -> Recency:
     """The newest third against the older two thirds."""
     good, lengths = base_of(units) & newest, np.diff(units.first)
-    older = candidates.setting_on(candidates.older_cells, axes)
+    older = candidates.setting_on(candidates.older_cells, paths)
     older_stops = stops_and_savings(units, older or {}, question)[0]
     changes = []
     for name in ("model", "harness_version"):

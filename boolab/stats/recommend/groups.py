@@ -20,8 +20,9 @@ from boolab.frames.dtypes import is_missing
 from boolab.stats.kept_share import least_error
 from boolab.stats.recommend.units import (
     base_of,
-    clusters_of_ledger,
+    group_numbers,
     grouped_units,
+    named_clusters,
     split_by_label,
     units_of_ledger,
 )
@@ -115,8 +116,7 @@ def split_columns(units: Ledger, keep: float, alpha: float) -> list[str]:
         ratio = float((quantiles.max(axis=0) / np.maximum(quantiles.min(axis=0), 1)).max())
         if chance_of_equal_lengths(large) <= _LEVEL / len(MEASURED) and ratio >= _LEAST_RATIO:
             columns.append(name)
-    groups = [part for _, part in grouped_units(units, columns)]
-    return columns if columns and any(_least_error(part, keep) <= alpha for part in groups) else []
+    return columns if columns and min(least_errors(units, columns, keep), default=1.0) <= alpha else []
 
 
 def chance_of_equal_lengths(parts: Sequence[Ints]) -> float:
@@ -130,23 +130,34 @@ def chance_of_equal_lengths(parts: Sequence[Ints]) -> float:
     return float(special.chdtrc(len(parts) - 1, statistic))
 
 
-def shared_errors(groups: Sequence[Ledger], keep: float, alpha: float) -> list[float]:
+def shared_errors(group_errors: Sequence[float], alpha: float) -> list[float]:
     """The part of the error of each group: an equal one for all that could pass with it without a loss.
 
     A group with too few tasks gets the part that it would have with enough of them: it cannot pass with that. This uses
     the number of tasks with a success alone: given that number, the tests are as valid as before.
+
+    Args:
+        group_errors: The `least_errors` of the groups.
+        alpha: The error of all of them together.
+
+    Returns:
+        The parts.
     """
-    least = [_least_error(units, keep) for units in groups]
-    n_tested = max((n for n in range(1, len(groups) + 1) if sorted(least)[n - 1] <= alpha / n), default=0)
-    tested = {index for index in range(len(groups)) if n_tested and least[index] <= alpha / n_tested}
+    n_tested = max((n for n in range(1, len(group_errors) + 1) if sorted(group_errors)[n - 1] <= alpha / n), default=0)
+    tested = {index for index in range(len(group_errors)) if n_tested and group_errors[index] <= alpha / n_tested}
     part, other_part = alpha / max(len(tested), 1), alpha / (len(tested) + 1)
-    return [part if index in tested else other_part for index in range(len(groups))]
+    return [part if index in tested else other_part for index in range(len(group_errors))]
 
 
-def _least_error(units: Ledger, keep: float) -> float:
-    """The least error at which a setting without a loss passes."""
-    good = base_of(units)
-    if not good.any():
-        return 1.0
-    counts = np.unique(clusters_of_ledger(units)[good].to_numpy(), return_counts=True)[1]
-    return least_error(len(counts), int(counts.max()), keep)
+def least_errors(units: Ledger, keys: Sequence[str], keep: float) -> list[float]:
+    """Of each group by some columns, the least error at which a setting without a loss passes."""
+    good, number = base_of(units), group_numbers(units, keys)
+    cluster = pd.factorize(named_clusters(units))[0][good]
+    errors = []
+    for group in range(int(number.max(initial=-1 if keys else 0)) + 1):
+        counts = np.unique(cluster[number[good] == group], return_counts=True)[1]
+        if len(counts) == 1:  # of one task its runs are the clusters: see `clusters_of_ledger`
+            runs = units.runs["run_id"][good & (number == group)]
+            counts = np.unique(runs.to_numpy(), return_counts=True)[1]
+        errors.append(least_error(len(counts), int(counts.max()), keep) if len(counts) else 1.0)
+    return errors

@@ -1,18 +1,20 @@
 """Do the runs that a setting stops fail more often than the others? A permutation test that repeats the choice.
 
 A setting may save much and lose little by chance alone, or because late steps are dear: where the length of a run shows
-nothing about its outcome, stopping long runs drops long tasks for short ones. So the outcomes are permuted, the setting
-is chosen anew on each permutation in the same way, and the runs that it stops are compared. The statistic is the number
-of stopped runs that fail, less what is expected, in standard deviations (Mantel and Haenszel, over strata); minus
-infinity where no setting is chosen. The p-value is the share of the permutations, the record itself included, whose
-statistic is at least that of the record.
+nothing about its outcome, stopping long runs drops long tasks for short ones. So the outcomes are permuted, the best
+setting of each path is chosen anew on each permutation in the same way, and the runs that it stops are compared. The
+statistic is the number of stopped runs that fail, less what is expected, in standard deviations (Mantel and Haenszel,
+over strata); minus infinity where no setting is chosen. The p-value of a path is the share of the permutations, the
+record itself included, of which the largest statistic of all paths is at least the path's on the record. So where
+outcomes show nothing, a path passes in at most 5% of records, whichever of them are looked at, and in which order: a
+path that fails hides no other.
 
 Outcomes are permuted within each task that has several runs, and over all runs of the other tasks. For a doom-loop
 threshold they are permuted within classes of length as well: a long run has more repeats, whatever its outcome. Not so
 for a cap: it loses the same number of successes whichever runs of a length succeed.
 
 Sources: Mantel and Haenszel, J. Natl. Cancer Inst. 22 (1959) 719; Westfall and Young, Resampling-Based Multiple Testing
-(1993), on repeating the choice.
+(1993), on repeating the choice, and on the largest of several statistics.
 """
 
 from __future__ import annotations
@@ -63,7 +65,7 @@ class NullTest(NamedTuple):
         return self.p_value <= LEVEL
 
 
-def null_test(
+def null_tests(
     levels: Sequence[Levels],
     errors: Sequence[float],
     question: Question,
@@ -71,8 +73,8 @@ def null_test(
     clusters: Ints,
     lengths: Ints | None,
     always_lost: Flags | None = None,
-) -> NullTest:
-    """Permute the outcomes, choose anew, and compare the runs that are stopped.
+) -> dict[str, NullTest]:
+    """Permute the outcomes, choose anew along each path, and compare the runs that are stopped.
 
     Args:
         levels: The paths from which a setting is chosen.
@@ -84,7 +86,7 @@ def null_test(
         always_lost: R: whether the unit is stopped whatever is chosen; None for no unit.
 
     Returns:
-        The result; its numbers are those of the setting that is chosen on the record.
+        The result for each path that is tested, by name; its numbers are those of the best setting on the record.
     """
     known, clusters = _in_fixed_order(levels, success, clusters)
     outcome = success[known] == 1
@@ -104,10 +106,15 @@ def null_test(
         if not start:
             outcomes[0] = outcome
         parts.append(_choose(paths, outcomes, tasks, question, certain))
-    stopped, failed, expected, z = np.hstack(parts)
-    is_more = np.isfinite(z[0]) and z[0] > 0
-    p_value = float((z >= z[0] - _ROUNDING).mean()) if is_more else 1.0
-    return NullTest(int(stopped[0]), int(failed[0]), float(expected[0]), p_value, within)
+    if not paths:
+        return {}
+    facts = np.concatenate(parts, axis=2)
+    largest = facts[:, 3].max(axis=0)
+    results = {}
+    for path, (stopped, failed, expected, z) in zip(paths, facts[:, :, 0], strict=True):
+        p_value = float((largest >= z - _ROUNDING).mean()) if np.isfinite(z) and z > 0 else 1.0
+        results[path.name] = NullTest(int(stopped), int(failed), float(expected), p_value, within)
+    return results
 
 
 def _in_fixed_order(levels: Sequence[Levels], success: Ints, clusters: Ints) -> tuple[Ints, Ints]:
@@ -135,6 +142,7 @@ class _TestedPath(NamedTuple):
     Of levels that lose the same units only the tightest can: it saves most.
 
     Attributes:
+        name: That of the path.
         error: Its part of the error.
         order: The units, from those that are lost first.
         n_lost: How many of them each level loses; the first level is no limit.
@@ -145,6 +153,7 @@ class _TestedPath(NamedTuple):
         deviation: The standard deviation of that number.
     """
 
+    name: str
     error: float
     order: Ints
     n_lost: Ints
@@ -172,8 +181,8 @@ def _path_of(levels: Levels, error: float, known: Ints, certain: Flags, strata: 
     expected = stopped * n_failed / n
     variance = expected * (n - stopped) * (n - n_failed) / (n * np.maximum(n - 1, 1))
     return _TestedPath(
-        error, order, n_lost, stopped.sum(axis=1).astype(np.int64), saved, int(spent[0]), expected.sum(axis=1),
-        np.sqrt(variance.sum(axis=1)),
+        levels.path.name, error, order, n_lost, stopped.sum(axis=1).astype(np.int64), saved, int(spent[0]),
+        expected.sum(axis=1), np.sqrt(variance.sum(axis=1)),
     )  # fmt: skip
 
 
@@ -208,19 +217,17 @@ def _permute(rng: np.random.Generator, outcome: Flags, strata: Ints, rows: int) 
 def _choose(
     paths: Sequence[_TestedPath], outcomes: Matrix, tasks: Ints | None, question: Question, certain: Flags
 ) -> Array:
-    """For each row of outcomes, of the setting that is chosen on it: see `null_test`.
+    """For each path and row of outcomes, of the setting that is chosen on it: see `null_tests`.
 
     `tasks` are the places where the units of a task begin; None if each success is one by itself. Returns how many
     units it stops, how many of them fail, how many were expected to, and by how many standard deviations more do;
-    minus infinity where none is chosen.
+    minus infinity where none is chosen. The shape is paths x 4 x rows.
     """
     rows = np.arange(len(outcomes))
     n_successes, lost_anyway = outcomes.sum(axis=1), (outcomes & certain).sum(axis=1)
     sizes = None if tasks is None else _count_by_task(outcomes, tasks)
-    best = np.zeros((4, len(rows)))
-    best[3] = -np.inf
-    best_gain, best_lost = np.zeros(len(rows), dtype=np.int64), np.zeros(len(rows), dtype=np.int64)
-    for path in paths:
+    best = np.empty((len(paths), 4, len(rows)))
+    for path, of_path in zip(paths, best, strict=True):
         lost = np.zeros((len(rows), len(path.order) + 1), dtype=np.int64)
         np.cumsum(outcomes[:, path.order], axis=1, out=lost[:, 1:])
         lost = lost[:, path.n_lost]
@@ -231,12 +238,11 @@ def _choose(
         gain = np.where(np.arange(lost.shape[1]) <= accepted[:, np.newaxis], gain, np.iinfo(np.int64).min)
         level = np.argmax(gain, axis=1)
         gain, lost = gain[rows, level], lost[rows, level]
-        is_better = (gain > best_gain) | ((gain == best_gain) & (gain > 0) & (lost < best_lost))
         failed = path.n_stopped[level] - lost
         deviation = path.deviation[level]
         z = np.divide(failed - path.expected[level], deviation, out=np.full(len(rows), -np.inf), where=deviation > 0)
-        best = np.where(is_better, [path.n_stopped[level], failed, path.expected[level], z], best)
-        best_gain, best_lost = np.where(is_better, gain, best_gain), np.where(is_better, lost, best_lost)
+        nothing = np.array([[0.0], [0.0], [0.0], [-np.inf]])
+        of_path[:] = np.where(gain > 0, [path.n_stopped[level], failed, path.expected[level], z], nothing)
     return best
 
 

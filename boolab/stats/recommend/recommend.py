@@ -13,6 +13,8 @@ from datetime import datetime
 from itertools import chain
 from typing import Final, Literal
 
+import numpy as np
+
 from boolab.core.run_tree import order_agents
 from boolab.core.types import Identities, Scope
 from boolab.display.numbers import level
@@ -31,11 +33,12 @@ from boolab.stats.intervals import check_confidence
 from boolab.stats.recommend.decide import GroupDecision, decide
 from boolab.stats.recommend.decision import RESERVED, Decision, groups_frame, table_of_groups
 from boolab.stats.recommend.fixed_sequence import DEPENDENCE, JOINT_AXES, Dependence
-from boolab.stats.recommend.groups import default_keys, kinds_of, name_of, shared_errors
+from boolab.stats.recommend.groups import default_keys, kinds_of, least_errors, name_of, shared_errors
 from boolab.stats.recommend.notes import DataNotes, notes_by_kind
+from boolab.stats.recommend.one_for_all import compare_with_one
 from boolab.stats.recommend.question import Question, axes_of, check_policy, measure_of
-from boolab.stats.recommend.units import grouped_units, unit_of_ledger
-from boolab.stats.recommend.words import sentences_of, verdict_of
+from boolab.stats.recommend.units import group_numbers, unit_of_ledger
+from boolab.stats.recommend.words import compared_in_words, sentences_of, verdict_of, words_of
 from boolab.stats.units import group_name, group_noun, keys_of, sources_of
 from boolab.whatif.grid import Grid, settings_of
 from boolab.whatif.recordings import Recorded, as_recorded, ledgers_of
@@ -146,8 +149,9 @@ def recommend(
         raise SettingError(msg)
     if by is None:
         keys = default_keys(runs, scope, success, keep, 1 - confidence)
-    for _, part in grouped_units(runs, keys):
-        one_scope(sources_of(part.runs), scope)
+    sources, number = np.array(sources_of(runs.runs), dtype=object), group_numbers(runs, keys)
+    for group in range(int(number.max(initial=-1)) + 1):
+        one_scope(sources[number == group].tolist(), scope)
     kinds = kinds_of(runs, keys, success)
     parts = list(pairs(kinds, lambda kind: kind.groups))
     measure = measure_of((part for _, (_, part) in parts), objective)
@@ -165,7 +169,7 @@ def recommend(
         success_value,
     )
     dates = _dates_of(recorded)
-    errors = shared_errors([part for _, (_, part) in parts], keep, 1 - confidence)
+    errors = shared_errors([*chain(*(least_errors(kind.units, keys, keep) for kind in kinds))], 1 - confidence)
     decided = [
         (kind, decide(names, unit_of_ledger(kind.units), part, replace(question, error=error), dates))
         for (kind, (names, part)), error in zip(parts, errors, strict=True)
@@ -176,18 +180,22 @@ def recommend(
         of_kind = [group for own, group in decided if own is kind]
         data = DataNotes(kind.runs, kind.units, question, objective, every)
         notes.append(([group_name(group.names) for group in of_kind], [*data.notes(of_kind)]))
+    one_for_all = compare_with_one(kinds, [group for _, group in decided], keys, question)
     groups = _order_groups([group for _, group in decided], runs, keys)
+    words = [*map(words_of, groups)]
     frame = groups_frame(groups, keys, order)
+    of_groups = [*chain.from_iterable(map(sentences_of, groups, words))]
     return Decision(
         title=f"Which limits keep {level(keep)} of the successes, at {level(confidence)} confidence",
         frame=frame,
-        sentences=tuple(chain.from_iterable(map(sentences_of, groups))),
+        sentences=tuple(filter(None, [compared_in_words(groups, keys, one_for_all), *of_groups])),
         notes=(*notes_by_kind(notes), *repeats, *_notes_of_runs(recorded, identity)),
         table=table_of_groups(frame, keys, order),
         groups=tuple(groups),
         keys=tuple(keys),
         counted=_limits_of(runs, scope, harness, identity),
-        verdict=verdict_of(groups, keys),
+        verdict=verdict_of(groups, words, keys, one_for_all),
+        one_for_all=one_for_all,
     )
 
 
@@ -240,5 +248,6 @@ def _order_groups(groups: Sequence[GroupDecision], ledger: Ledger, keys: Sequenc
         main = ledger.runs[PARENT].isna().tolist() if PARENT in ledger.runs else [True] * ledger.n_runs
         order = {name: position for position, name in enumerate(order_agents(names, main))}
     else:
-        order = {name_of(values): position for position, (values, _) in enumerate(grouped_units(ledger, keys))}
+        values = ledger.runs[list(keys)].drop_duplicates().itertuples(index=False, name=None)
+        order = {name_of(names): position for position, names in enumerate(values)}
     return sorted(groups, key=lambda group: order.get(name_of(group.names), len(order)))

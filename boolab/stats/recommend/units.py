@@ -20,6 +20,7 @@ from boolab.core.run_tree import Kin, flag_labelled_groups, roots_of
 from boolab.errors import SettingError
 from boolab.frames.dtypes import TEXT
 from boolab.frames.recording import PARENT
+from boolab.stats.intervals import Labels
 from boolab.whatif.step_table import LABEL, PROXY, TURN_PROXY, UNKNOWN, Flags, Ints, Ledger, UnitNoun
 
 _HOME: Final = "\0home"
@@ -49,17 +50,29 @@ def clusters_of_ledger(units: Ledger) -> pd.Series[Any]:
 
     Where all successes are of one task, statements are about that task, and its runs are the clusters.
     """
+    cluster = named_clusters(units)
+    return units.runs["run_id"].astype(TEXT) if len(set(cluster[base_of(units)])) == 1 else cluster
+
+
+def named_clusters(units: Ledger) -> pd.Series[Any]:
+    """R: the task of each unit, or its run where no task is named."""
     run = units.runs["run_id"].astype(TEXT)
     if "task" not in units.runs:
         return run
     task = units.runs["task"].astype(TEXT).fillna("")
-    cluster = ("task " + task).mask(task == "", "run " + run)
-    return run if len(set(cluster[base_of(units)])) == 1 else cluster
+    return ("task " + task).mask(task == "", "run " + run)
 
 
-def cluster_noun(units: Ledger) -> str:
+def cluster_noun(units: Ledger, clusters: Labels) -> str:
     """What a cluster of units is called: "task", or "run" where no task is named, or all successes are of one."""
-    return "run" if clusters_of_ledger(units).equals(units.runs["run_id"].astype(TEXT)) else "task"
+    return "run" if pd.Series(clusters).equals(units.runs["run_id"].astype(TEXT)) else "task"
+
+
+def group_numbers(units: Ledger, keys: Sequence[str]) -> Ints:
+    """R: the group of each unit by some columns, from 0, as `grouped_units` has them."""
+    if not keys:
+        return np.zeros(units.n_runs, dtype=np.int64)
+    return units.runs.groupby(list(keys), dropna=False, sort=False).ngroup().to_numpy().astype(np.int64)
 
 
 def split_by_label(runs: Ledger, success_by: Literal["label", "ended"] | None, keys: Sequence[str]) -> list[Ledger]:

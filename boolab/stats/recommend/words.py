@@ -16,8 +16,9 @@ from boolab.stats.kept_share import tasks_missing
 from boolab.stats.recommend.candidates import FOLDS
 from boolab.stats.recommend.choice import Margin, PathFinding
 from boolab.stats.recommend.decide import GroupDecision
-from boolab.stats.recommend.evidence import Broken
+from boolab.stats.recommend.evidence import Broken, OneForAll
 from boolab.stats.recommend.fixed_sequence import JOINT
+from boolab.stats.recommend.groups import MEASURED
 from boolab.stats.recommend.question import Question
 from boolab.stats.recommend.units import base_of
 from boolab.stats.units import group_name, group_noun, short_names
@@ -27,6 +28,12 @@ ANSWER: Final = "decision"
 MAX_GROUPS: Final = 3
 """So many groups are named one by one."""
 _NAMED: Final = 3
+_ABOUT_GROUP: Final = (
+    "promise", "saving", "margin", "passed_over", "concentration", "broken", "recency", "held_out",
+)  # fmt: skip
+"""The sentences on a group, in their order."""
+_FEW_STOPPED: Final = 5
+"""Fewer stopped units than this are named as few."""
 _WHY: Final[Mapping[str, str]] = {
     "saves_nothing": "none would have saved anything",
     "poor_trade": "{limits} is safe, and a poor trade",
@@ -36,14 +43,21 @@ _WHY: Final[Mapping[str, str]] = {
 }
 
 
-def verdict_of(groups: Sequence[GroupDecision], keys: Sequence[str] = ()) -> tuple[str, ...]:
-    """The answer: what to do, whom it stops and for what, and what to know before it is set; at most three texts."""
+def verdict_of(
+    groups: Sequence[GroupDecision],
+    words_by_group: Sequence[SimpleNamespace],
+    keys: Sequence[str] = (),
+    one_for_all: OneForAll | None = None,
+) -> tuple[str, ...]:
+    """The answer: what to do, whom it stops and for what, and what to know before it is set; at most three texts.
+
+    `words_by_group`: the `words_of` each group.
+    """
     if not groups or not any(group.units.n_steps for group in groups):
         return ("Nothing can be recommended: there is no run with a step on record.",)
     if len(groups) > 1:
-        return tuple(filter(None, _several(groups, keys)))
-    (group,) = groups
-    words = words_of(group)
+        return tuple(filter(None, _several(groups, words_by_group, keys, one_for_all)))
+    (group,), (words,) = groups, words_by_group
     warnings = [_text(name, group, words) for name in ("concentration", "broken", "outdated", "proxy")]
     lost_none = _text("nothing_lost", words) if group.action == "not_yet" else ""
     rest = " ".join(filter(None, [lost_none, *warnings]))
@@ -51,12 +65,22 @@ def verdict_of(groups: Sequence[GroupDecision], keys: Sequence[str] = ()) -> tup
     return tuple(filter(None, texts))
 
 
-def sentences_of(group: GroupDecision) -> Iterator[str]:
+def sentences_of(group: GroupDecision, words: SimpleNamespace) -> Iterator[str]:
     """What the answer for one group rests on, each with the name of the group where it has one."""
     name = group_name(group.names)
     prefix = f"{name}: " if name else ""
-    words = words_of(group)
-    about_group = ("answer", "whom", "promise", "saving", "margin", "concentration", "broken", "recency", "held_out")
+    about_group = (
+        "answer",
+        "whom",
+        "promise",
+        "saving",
+        "margin",
+        "passed_over",
+        "concentration",
+        "broken",
+        "recency",
+        "held_out",
+    )
     names = about_group if name else about_group[2:]
     texts = [_text(macro, group, words) for macro in names]
     if not name and group.action == "not_yet":
@@ -98,6 +122,10 @@ def words_of(group: GroupDecision) -> SimpleNamespace:
         elsewhere=""
         if group.heldout_saved_share is None or not (folds and folds["chosen"])
         else f"On tasks that did not choose it, such a choice saved {percent(group.heldout_saved_share)}.",
+        few_stopped=count(group.null.stopped, group.noun)
+        if group.null is not None and group.null.stopped < _FEW_STOPPED
+        else "",
+        passed_over="" if group.passed_over is None else limits_in_words(group.passed_over.setting),
         p_value="" if group.null is None else f"{group.null.p_value:.2g}",
         needed=choice.needed_in_words(question.keep, question.error),
         missing=choice.missing_in_words,
@@ -186,8 +214,12 @@ def format_amount(question: Question, amount: float) -> str:
 
 def _broken_in_words(row: Broken) -> str:
     """A group that keeps too little, with its numbers."""
-    share = percent(row.kept / row.successes)
-    return f"{row.column} {shorten(row.value)} ({row.kept:,} of {row.successes:,}, {share})"
+    return _kept_in_words(f"{row.column} {shorten(row.value)}", row)
+
+
+def _kept_in_words(name: str, row: Broken) -> str:
+    """What a group keeps: "gpt-4 (90 of 100, 90%)"."""
+    return f"{name} ({row.kept:,} of {row.successes:,}, {percent(row.kept / row.successes)})"
 
 
 def _step(group: GroupDecision, step: Margin | None) -> SimpleNamespace | None:
@@ -292,7 +324,32 @@ def _above(question: Question, name: str, least: int) -> int | None:
 # --- Several groups ---------------------------------------------------------------------------------------------------
 
 
-def _several(groups: Sequence[GroupDecision], keys: Sequence[str]) -> Iterator[str]:
+def compared_in_words(groups: Sequence[GroupDecision], keys: Sequence[str], compared: OneForAll | None) -> str:
+    """What one limit for all saves and keeps, held out, beside a limit for each; "" if neither saves anything."""
+    if compared is None or not (compared.saved or compared.each_saved):
+        return ""
+    question = groups[0].question
+    words = SimpleNamespace(
+        each="agent" if group_noun(keys) == "agent" else "group",
+        may_share={*keys} <= {*MEASURED},
+        measure=question.plural,
+        saved=percent(compared.saved_share),
+        each_saved=percent(compared.each_saved_share),
+        kept=f"{compared.kept_successes:,}",
+        each_kept=f"{compared.each_kept:,} of {groups[0].successes(compared.successes)}",
+        limits=limits_in_words(compared.setting),
+        keep=level(question.keep),
+        broken=joined([_kept_in_words(row.value, row) for row in compared.broken_groups[:_NAMED]] or [""]),
+    )
+    return _text("one_for_all", compared, words)
+
+
+def _several(
+    groups: Sequence[GroupDecision],
+    words_by_group: Sequence[SimpleNamespace],
+    keys: Sequence[str],
+    one_for_all: OneForAll | None,
+) -> Iterator[str]:
     """What to do for which groups: those to limit, those for which a limit is not good, and those with too few data."""
     names = [group.names for group in groups]
     short = dict(zip(names, short_names(keys, names), strict=True))
@@ -333,9 +390,14 @@ def _several(groups: Sequence[GroupDecision], keys: Sequence[str]) -> Iterator[s
     )
     yield _text("several", words)
     yield " ".join(filter(None, [_text("several_left", words), _text("several_not_yet", words)]))
-    broken = [group for group in to_set if group.broken]
-    warnings = [f"{short[group.names]}: {_text('broken', group, words_of(group))}" for group in broken]
-    yield " ".join([*warnings[:MAX_GROUPS], *filter(None, [_text("several_proxy", words)])])
+    warnings = [
+        f"{short[group.names]}: {_text('broken', group, group_words)}"
+        for group, group_words in zip(groups, words_by_group, strict=True)
+        if group.action == "set" and group.broken
+    ]
+    saves_less = one_for_all is not None and one_for_all.each_saved < one_for_all.saved
+    compared = compared_in_words(groups, keys, one_for_all) if saves_less and to_set else ""
+    yield " ".join([*warnings[:MAX_GROUPS], *filter(None, [compared, _text("several_proxy", words)])])
 
 
 def _limited(groups: Sequence[GroupDecision], named: str) -> SimpleNamespace | None:

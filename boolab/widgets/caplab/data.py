@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any, Final, TypeVar, cast
 
 import numpy as np
@@ -24,10 +25,10 @@ from boolab.limits.detector import Detector
 from boolab.limits.table import AGENT_LIMITS, LIMITS
 from boolab.stats.recommend.decide import GroupDecision
 from boolab.stats.recommend.decision import Decision
-from boolab.stats.recommend.groups import Kind, default_keys, kinds_of, name_of, shared_errors
+from boolab.stats.recommend.groups import Kind, default_keys, kinds_of, least_errors, name_of, shared_errors
 from boolab.stats.recommend.question import measure_of
 from boolab.stats.recommend.recommend import recommend
-from boolab.stats.recommend.words import reason_in_words, sentences_of, verdict_of
+from boolab.stats.recommend.words import reason_in_words, sentences_of, verdict_of, words_of
 from boolab.whatif.from_runs import ledger_of
 from boolab.whatif.grid import settings_of
 from boolab.whatif.step_table import Ledger, check_scope
@@ -150,8 +151,10 @@ class CapTables:
         question = self.question
         key = (setting.scope, question.keep, question.confidence)
         if key not in self._shared:
-            groups = [group for kind in self._kinds(setting) for group in kind.groups]
-            errors = shared_errors([units for _, units in groups], question.keep, 1 - question.confidence)
+            kinds = self._kinds(setting)
+            groups = [group for kind in kinds for group in kind.groups]
+            least_errors_of_groups = chain(*(least_errors(kind.units, self.keys, question.keep) for kind in kinds))
+            errors = shared_errors([*least_errors_of_groups], 1 - question.confidence)
             by_name = {name_of(names): error for (names, _), error in zip(groups, errors, strict=True)}
             self._shared[key] = measure_of((units for _, units in groups), question.objective), by_name
         return self._shared[key]
@@ -301,7 +304,7 @@ def _of_group(
     no_limits = dict.fromkeys(AGENT_LIMITS)
     candidate = None if group.candidate is None else no_limits | group.candidate.setting
     is_set = group.action == "set"
-    level_text = level(question.confidence)
+    level_text, texts = level(question.confidence), words_of(group)
     words = f"With {level_text} confidence: {short_of(candidate or {})}" if is_set else reason_in_words(group)
     return _plain(
         question,
@@ -309,10 +312,10 @@ def _of_group(
         reason=group.reason,
         setting=candidate if is_set else None,
         candidate=candidate,
-        verdict=[*map(clean, verdict_of([group]))],
+        verdict=[*map(clean, verdict_of([group], [texts]))],
         words=f"{clean(capitalize(words))}.",
         overview=[*overview],
-        sentences=[*map(clean, sentences_of(group))],
+        sentences=[*map(clean, sentences_of(group, texts))],
         notes=[*map(clean, decision.notes)],
         tasks=group.choice.tasks,
         more_needed=group.choice.missing,
