@@ -335,6 +335,11 @@ def place_of(seed: str, print_: str) -> float:
     return _draw(seed, "order", print_)
 
 
+def draw_of(seed: str, print_: str, kind: str = "draw") -> float:
+    """What decides which unit of a session, or of a task, is asked about; not its place, see `draw_units`."""
+    return _draw(seed, kind, print_)
+
+
 def _draw(seed: str, kind: str, print_: str) -> float:
     digest = blake2b(f"{seed}\x1f{kind}\x1f{print_}".encode("utf-8", "surrogatepass"), digest_size=7).digest()
     return int.from_bytes(digest, "big") / 2**56

@@ -7,7 +7,7 @@ prints of the units. That is why these functions have no outcomes among their ar
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -64,18 +64,35 @@ class DeskDesign:
         shares = dict(zip(self.values, shares_of(len(self.values)), strict=True))
         return round(1 - self.confidence, 12) * shares[axis]
 
-    def check_unchanged(self, other: DeskDesign) -> None:
-        """Raise `SettingError` if another design, of a file with answers, is not this one."""
-        changed = [
-            f"{f.name}={getattr(self, f.name)!r}, and the file has {getattr(other, f.name)!r}"
-            for f in fields(self)
-            if _plain(getattr(self, f.name)) != _plain(getattr(other, f.name))
-        ]
-        if changed:
-            raise SettingError(
-                f"the question of a file with answers is fixed: {'; '.join(changed)}. Begin a new file: it is a second "
-                "look at the same runs, so halve 1 - confidence there, or take its answer for a guess"
-            )
+    def question(self, unit: str) -> dict[str, Any]:
+        """The question as the header of a file of labels has it; `unit` is "turn" or "run"."""
+        axes = {axis: list(values) for axis, values in self.values.items()}
+        if len(axes) == 1:
+            asked: dict[str, Any] = {"axis": next(iter(axes)), "values": next(iter(axes.values()))}
+        else:
+            asked = {"axis": list(axes), "values": axes}
+        end = {} if self.end is None else {"end": self.end}
+        return {**asked, "keep": self.keep, "confidence": self.confidence, "pi": self.pi, "unit": unit, **end}
+
+
+def design_of(question: Mapping[str, Any]) -> DeskDesign:
+    """The design of a question in the header of a file of labels.
+
+    Raises:
+        SettingError: if it is none.
+
+    Example:
+        >>> design_of(DeskDesign({"max_steps": [60, 45]}).question("turn")).values
+        {'max_steps': [60, 45]}
+    """
+    try:
+        axis, values = question["axis"], question["values"]
+        axes = {str(axis): list(values)} if isinstance(axis, str) else {str(name): list(values[name]) for name in axis}
+        numbers = [float(question[name]) for name in ("keep", "confidence", "pi")]
+        end = question.get("end")
+        return DeskDesign(axes, *numbers, end=None if end is None else int(end))
+    except (KeyError, TypeError, ValueError) as error:
+        raise SettingError(f"question={dict(question)!r}: it is none that the desk asks ({error!r})") from error
 
 
 class DeskUnits(NamedTuple):
@@ -221,8 +238,3 @@ def check_order(positions: Sequence[float], lines: Sequence[int]) -> None:
                 f"line {number} of units is not in the order of its seed: another order than the drawn one decides "
                 "what the answers show, so they show nothing. Restore the line, or begin a new file"
             )
-
-
-def _plain(value: object) -> object:
-    """A value such that lists and tuples are equal; the order of axes counts: the first has half of the error."""
-    return [(name, list(values)) for name, values in value.items()] if isinstance(value, Mapping) else value

@@ -1,5 +1,6 @@
 """The state of the desk: what it asks for, what the answers show, what was fixed before, and what is refused."""
 
+import json
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from boolab.stats.desk.design import (
     DeskUnits,
     check_order,
     choose_share,
+    design_of,
     draw_units,
     looser_value,
     plan_answers,
@@ -184,14 +186,18 @@ def test_one_unit_of_each_cluster_is_drawn() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "named"),
-    [({"pi": 0.1}, "pi=0.1"), ({"keep": 0.9}, "keep=0.9"), ({"values": {"max_steps": [60, 45, 20]}}, "20")],
+    "design", [DeskDesign(CAPS, pi=0.1), DeskDesign({"tool_budget": [9], "max_steps": [60, 45]}, 0.9, 0.8, end=40)]
 )
-def test_change_of_the_question_after_an_answer_is_refused(change: dict[str, Any], named: str) -> None:
-    first: dict[str, Any] = {"values": CAPS}
-    DeskDesign(**first).check_unchanged(DeskDesign({"max_steps": (60, 45, 30)}))
-    with pytest.raises(SettingError, match=named):
-        DeskDesign(**first | change).check_unchanged(DeskDesign(**first))
+def test_question_of_a_file_gives_the_design_again(design: DeskDesign) -> None:
+    assert design_of(json.loads(json.dumps(design.question("turn")))) == design
+
+
+@pytest.mark.parametrize(
+    "question", [{}, {"axis": "max_steps", "values": 3}, DeskDesign(CAPS).question("run") | {"pi": None}]
+)
+def test_question_that_is_none_is_refused(question: dict[str, Any]) -> None:
+    with pytest.raises(SettingError, match="question="):
+        design_of(question)
 
 
 def test_order_that_was_not_followed_is_refused() -> None:

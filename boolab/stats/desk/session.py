@@ -1,0 +1,272 @@
+"""The desk of some runs and a file of labels: what a terminal and a widget ask, and where answers go.
+
+The file holds the seed and the question before the first unit is shown, so the order and the coins cannot be drawn
+again. Units that are new at a later start are appended to the order, in a line of their own.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from boolab.core.run import Run
+from boolab.core.types import Identities, Scope
+from boolab.logs.outcomes.label_file import (
+    HAND,
+    HEADER,
+    LabelFile,
+    OutcomeWord,
+    append_lines,
+    check_question,
+    coin_of,
+    draw_of,
+    make_header,
+    make_id,
+    make_label,
+    make_order,
+    make_undo,
+    new_units,
+    place_of,
+    read_labels,
+)
+from boolab.logs.outcomes.resolve import match_units, resolve_units
+from boolab.logs.units import LabelUnit
+from boolab.stats.desk.design import (
+    DeskDesign,
+    DeskPlan,
+    DeskUnits,
+    check_order,
+    choose_share,
+    design_of,
+    draw_units,
+    plan_answers,
+    propose_values,
+)
+from boolab.stats.desk.recorded_units import recorded_units
+from boolab.stats.desk.state import DeskState, OpenUnit, replay
+
+AXIS: Final = "max_steps"
+_REPEAT_AFTER: Final = 20
+_REPEATS: Final = 2
+"""After so many answers of a person, so many units are asked again."""
+
+
+class AskedUnit(NamedTuple):
+    """A unit to ask about.
+
+    Attributes:
+        run: Its run.
+        unit: The unit.
+        print: The print by which the file knows it.
+        open_unit: Why it is asked about; None for one that is asked again.
+    """
+
+    run: Run
+    unit: LabelUnit
+    print: str
+    open_unit: OpenUnit | None
+
+
+class Desk:
+    """The desk of some runs and a file of labels.
+
+    Args:
+        runs: The runs.
+        path: The file; it is made by `start` if there is none.
+        values: The values of each axis, from loose to tight. By default those of the file; for a new file, step caps
+            from the lengths of the units.
+        keep: The share of successes to keep; by default that of the file, or 0.95.
+        confidence: That of all verdicts together; by default that of the file, or 0.95.
+        pi: The share of the short units to ask for; by default that of the file, or as `choose_share` has it.
+        who: Who answers.
+        trust: Sources of evidence that count as labels.
+        scope: See `counterfactual`.
+        identity: See `counterfactual`.
+
+    Raises:
+        SettingError: if the file has answers to another question, or its order is not that of its seed.
+    """
+
+    def __init__(
+        self,
+        runs: Sequence[Run],
+        path: str | Path,
+        values: Mapping[str, Sequence[Any]] | None = None,
+        *,
+        keep: float | None = None,
+        confidence: float | None = None,
+        pi: float | None = None,
+        who: str = "",
+        trust: Sequence[str] = (),
+        scope: Scope = "auto",
+        identity: Identities | None = None,
+    ) -> None:
+        self.file = read_labels(path)
+        self.who, self.trust = who, tuple(trust)
+        fixed = self.file.header.get("question")
+        base = None if fixed is None else design_of(fixed)
+        axes = [*(values or (base.values if base is not None else [AXIS]))]
+        self.recorded = recorded_units(runs, axes, scope, identity)
+        if values is None:
+            values = {AXIS: propose_values(self.recorded.lengths(AXIS))} if base is None else base.values
+        if base is None:
+            base = DeskDesign(values, pi=choose_share(len({*self.recorded.clusters})))
+        changes: dict[str, Any] = {"keep": keep, "confidence": confidence, "pi": pi, "values": values}
+        self.design = replace(base, **{name: value for name, value in changes.items() if value is not None})
+        self._is_long = self.recorded.is_long(self.design.values)
+        self.question = self.design.question(self.recorded.noun)
+        if fixed is not None:
+            check_question(self.file, self.question)
+        self._check_order()
+
+    def start(self, criterion: str = "") -> None:
+        """Write the question, the seed and the order, as far as they are not in the file yet; before the first unit.
+
+        `criterion`: what a success is, in the user's words; it stays in the file.
+        """
+        header = self.file.header
+        if header.get("question") is None or (not self.file.has_answers and header["question"] != self.question):
+            replaced = header.get("seed") if header else None
+            self._append(make_header(criterion, self.question, replaced))
+        prints = self._new_prints()
+        if prints:
+            last = max((str(line["id"]) for line in self.file.lines if "id" in line), default="")
+            self._append({**make_order(prints), "id": make_id(last)})  # later than all others, also in one second
+
+    def refresh(self) -> None:
+        """Read the file anew: others may have answered."""
+        self.file = read_labels(self.file.path)
+        self._forget()
+
+    @cached_property
+    def prints(self) -> list[str]:
+        """The print of each recorded unit, as the file knows it: one that has grown keeps its own."""
+        return match_units(self.recorded.units, self.file.order)
+
+    @cached_property
+    def units(self) -> DeskUnits:
+        """The units that are asked about, in the order of the file; those that are not on record are left out."""
+        return self._units_of(self.file)
+
+    @cached_property
+    def answers(self) -> dict[str, OutcomeWord]:
+        """The outcome of each unit that has one, by its print."""
+        return self._answers_of(self.file)
+
+    @cached_property
+    def state(self) -> DeskState:
+        """What the answers show, and what to ask next."""
+        order_lines = sorted([line for line in self.file.lines if "units" in line], key=_time_of)
+        steps = []
+        for line in order_lines[1:]:  # the end is where the order ended when all had their answers
+            lines = [other for other in self.file.lines if HEADER in other or _time_of(other) < _time_of(line)]
+            earlier = replace(self.file, lines=tuple(lines))
+            steps.append((self._units_of(earlier), self._answers_of(earlier)))
+        return replay(self.design, [*steps, (self.units, self.answers)])
+
+    @property
+    def plan(self) -> DeskPlan:
+        """How many answers it takes, before the first."""
+        return plan_answers(self.design, self.units)
+
+    @property
+    def next_unit(self) -> AskedUnit | None:
+        """The next unit to ask about; after 20 answers of a person two of them come again, without a word."""
+        repeated = self._repeated()
+        if repeated is not None:
+            return repeated
+        open_unit = self.state.unit
+        return None if open_unit is None else self._asked(open_unit.print, open_unit)
+
+    def answer(self, asked: AskedUnit, outcome: OutcomeWord, **facts: Any) -> None:  # noqa: ANN401 - keys of a line
+        """Write an answer; `facts` are further keys of its line, such as `note`."""
+        again = {} if asked.open_unit is not None else {"again": True}
+        number = {"asked": 1 + len(self._own_lines())}
+        line = make_label(
+            asked.unit, outcome, HAND, {"who": self.who, **number, **again, **facts}, after=self.file.lines
+        )
+        self._append(line)
+
+    def undo(self) -> str | None:
+        """Withdraw the last answer of this person; returns the print of its unit, None if there is none."""
+        lines = self._own_lines()
+        if not lines:
+            return None
+        self._append(make_undo(lines[-1]["id"], self.who))
+        return str(lines[-1]["print"])
+
+    def _own_lines(self) -> list[Mapping[str, Any]]:
+        """The labels by this person, the earliest first."""
+        return [
+            line for line in self.file.labels if line.get("source") == HAND and str(line.get("who") or "") == self.who
+        ]
+
+    def _repeated(self) -> AskedUnit | None:
+        """A unit of this person to ask again, if one is due."""
+        lines = self._own_lines()
+        first = {line["print"] for line in lines if not line.get("again")}
+        again = {line["print"] for line in lines if line.get("again")}
+        if len(again) >= len(first) // _REPEAT_AFTER * _REPEATS or self.state.unit is None:
+            return None
+        candidates = {*self.units.prints} & first - again
+        if not candidates:
+            return None
+        return self._asked(min(candidates, key=lambda print_: draw_of(self._seed, print_, "again")), None)
+
+    def _asked(self, print_: str, open_unit: OpenUnit | None) -> AskedUnit:
+        row = self.prints.index(print_)
+        return AskedUnit(self.recorded.runs[row], self.recorded.units[row], print_, open_unit)
+
+    @property
+    def _seed(self) -> str:
+        return str(self.file.header.get("seed", ""))
+
+    def _new_prints(self) -> list[str]:
+        """The units to append to the order: one of each session, or task, that has none in it."""
+        listed = {*self.file.order}
+        rows = {print_: row for row, print_ in reversed([*enumerate(self.prints)])}
+        taken = {self.recorded.clusters[row] for print_, row in rows.items() if print_ in listed}
+        prints = [print_ for print_ in rows if print_ not in listed]
+        clusters = [self.recorded.clusters[rows[print_]] for print_ in prints]
+        chosen = draw_units(clusters, [draw_of(self._seed, print_) for print_ in prints], taken)
+        return new_units(self.file, [prints[number] for number in chosen.tolist()])
+
+    def _units_of(self, file: LabelFile) -> DeskUnits:
+        row_of = {print_: row for row, print_ in reversed([*enumerate(self.prints)])}
+        prints = [print_ for print_ in file.order if print_ in row_of]
+        rows = np.array([row_of[print_] for print_ in prints], dtype=np.int64)
+        coin = np.array([coin_of(self._seed, print_) < self.design.pi for print_ in prints], dtype=bool)
+        return DeskUnits(prints, {axis: long[rows] for axis, long in self._is_long.items()}, coin)
+
+    def _answers_of(self, file: LabelFile) -> dict[str, OutcomeWord]:
+        outcomes: dict[str, OutcomeWord] = {}
+        n_units = Counter(unit.run_id for unit in self.recorded.units)
+        for run, unit, print_ in zip(self.recorded.runs, self.recorded.units, self.prints, strict=True):
+            is_run = unit.turn is None or (n_units[unit.run_id] == 1 and unit.last_step == len(run.steps))
+            if is_run and run.success is not None:  # a benchmark's verdict, or a label of the user's own
+                outcomes[print_] = "success" if run.success else "failure"
+        labels = resolve_units(file, self.recorded.units, self.trust)
+        return outcomes | {self.prints[row]: label.outcome for row, label in labels.items()}
+
+    def _check_order(self) -> None:
+        lines = [line["units"] for line in self.file.lines if "units" in line]
+        places = [place_of(self._seed, print_) for prints in lines for print_ in prints]
+        check_order(places, [len(prints) for prints in lines])
+
+    def _append(self, line: Mapping[str, Any]) -> None:
+        append_lines(self.file.path, [line])
+        self.refresh()
+
+    def _forget(self) -> None:
+        for name in ("prints", "units", "answers", "state"):
+            self.__dict__.pop(name, None)
+
+
+def _time_of(line: Mapping[str, Any]) -> tuple[str, str]:
+    return str(line.get("at", "")), str(line.get("id", ""))
