@@ -24,4 +24,4 @@ _CRUSH: Final = Policy(
     detectors=Detectors(guards=(Guard(detector=StepRepeats(10), ladder=((6, "stop"),)),)),
 )
 
-HARNESS: Final = Harness(presets=(_CRUSH,))
+HARNESS: Final = Harness(presets=(_CRUSH,), sources={"crush": "crush"})

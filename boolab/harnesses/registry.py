@@ -42,7 +42,7 @@ HARNESSES: Final[Mapping[str, HarnessNames]] = {
     "langchain": HarnessNames(("langchain_agent", "langchain_middleware"), target="langchain"),
     "openai_agents": HarnessNames(("openai_agents",), target="openai-agents"),
     "goose": HarnessNames(("goose",)),
-    "crush": HarnessNames(("crush",)),
+    "crush": HarnessNames(("crush",), ("crush",)),
     "openrouter": HarnessNames(("openrouter",)),
     "naive": HarnessNames(("naive",)),
     "codex": HarnessNames((), ("codex",), "codex", "openai"),

@@ -34,11 +34,6 @@ def _is_droid(line: Mapping[str, Any]) -> bool:
     return stored or (line.get("type") == "tool_call" and {"session_id", "toolCallId", "toolName"} <= line.keys())
 
 
-def _is_gemini_stream(line: Mapping[str, Any]) -> bool:
-    begins = line.get("type") == "init" and {"session_id", "model"} <= line.keys()
-    return begins or (line.get("type") == "tool_use" and {"tool_name", "tool_id"} <= line.keys())
-
-
 def _is_langchain(line: Mapping[str, Any]) -> bool:
     values = items(line.get("messages")) or items(mapping(line.get("values")).get("messages"))
     return any(
@@ -84,11 +79,6 @@ TABLE: Final = (
         names=(".factory/sessions/*.jsonl",),
         looks=_is_droid,
         places=("~/.factory/sessions/**/*.jsonl",),
-    ),
-    NearMiss(
-        "gemini (stream-json)",
-        "what gemini --output-format stream-json prints, which is not read: the session is in ~/.gemini/tmp/*/chats",
-        looks=_is_gemini_stream,
     ),
     NearMiss(
         "goose",

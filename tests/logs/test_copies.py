@@ -307,7 +307,7 @@ IDS: Final = frozenset((
     "id", "uuid", "parentUuid", "sessionId", "session_id", "sessionID", "messageID", "message_id", "callID", "call_id",
     "tool_call_id", "tool_use_id", "toolCallId", "llm_response_id", "response_id", "requestId", "spanId",
     "parentSpanId", "traceId", "$rewindTo", "trajectory_id", "source_call_id", "parentId", "eval_id", "run_id",
-    "conversation_id",
+    "conversation_id", "tool_id",
 ))  # fmt: skip
 ISO: Final = re.compile(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)?")
 

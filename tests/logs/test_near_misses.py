@@ -37,7 +37,6 @@ BY_NAME: Final = {
     "demo.cast": "a recording of a terminal",
 }
 BY_CONTENT: Final[dict[str, tuple[Any, ...]]] = {
-    "gemini --output-format stream-json": ({"type": "init", "session_id": "g", "model": "m"},),
     "GitHub Copilot CLI": ({"type": "session.start", "data": {"copilotVersion": "1"}},),
     "Factory's Droid": ({"type": "session_start", "id": "d", "sessionTitle": "t"},),
     "Kimi CLI": ({"type": "metadata", "protocol_version": "1.4"},),

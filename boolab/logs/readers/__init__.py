@@ -29,7 +29,7 @@ SIGNS: Final[Mapping[str, frozenset[str | bytes]]] = {
         "cline": ("messages", "role", "choices"),
         "codex": ("instructions", "items", "payload"),
         "crush": (b"SQLi",),
-        "gemini": ("projectHash",),
+        "gemini": ("projectHash", "type=init", "type=tool_use"),
         "inspect_ai": ("eval", ".eval", b"PK\x03\x04"),
         "intercode": ("turn_history",),
         "mini_swe_agent": ("info", "role", "trajectory_format"),

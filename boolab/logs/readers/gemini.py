@@ -16,6 +16,8 @@ A session is one object with its `messages`, or JSON Lines: a header, messages, 
   shell command with an exit code other than 0 is still a success of its tool.
 - `tokens` are those of one response: `tool` adds to `input`, `thoughts` adds to `output`, `cached` is part of `input`.
 - A subagent's session has the `kind` `subagent`, in a folder with the name of its parent's session.
+
+What `--output-format stream-json` prints is read too: see `_gemini_stream`.
 """
 
 from __future__ import annotations
@@ -29,13 +31,15 @@ from boolab.core.types import REDACTED, UNKNOWN_USAGE, Usage
 from boolab.io.json_input import Damage, filter_objects, items, json_text, json_values, mapping, text, whole
 from boolab.logs.builder import RunBuilder
 from boolab.logs.fields import Head, LineLog, epoch_ms, one_line, read_lines, stem_of
+from boolab.logs.readers._gemini_stream import Stream, is_stream_line
 
 NAME: Final = "gemini"
 SCOPE: Final = "turn"
 SUFFIXES: Final = (".json", ".jsonl")
 PLACES: Final = ("~/.gemini/tmp/*/chats/**/*.json", "~/.gemini/tmp/*/chats/**/*.jsonl")
 LOOKED_FOR: Final = (
-    'an object with "sessionId", "projectHash" and "messages", or JSON lines that begin with such a header'
+    'an object with "sessionId", "projectHash" and "messages", JSON lines that begin with such a header, '
+    'or with "type": "init", "session_id" and "model"'
 )
 
 _EVENTS: Final = ("rewind", "compaction")
@@ -44,7 +48,7 @@ _CALL_PARTS: Final = frozenset({"functionCall", "functionResponse"})
 
 def sniff(head: Head) -> bool:
     """Whether this is a session of Gemini CLI."""
-    return _is_header(head.first)
+    return _is_header(head.first) or any(is_stream_line(mapping(value)) for value in head.values)
 
 
 def _is_header(record: Mapping[str, Any]) -> bool:
@@ -58,14 +62,21 @@ def read(path: Path, damage: Damage) -> list[Run]:
 
 def follow(path: Path, damage: Damage) -> LineLog:
     """The records of a session, as they are written."""
-    session = _Session(damage)
+    session, stream = _Session(damage), Stream(NAME, damage)
+    is_stream = False
 
     def take(number: int, value: object) -> None:
+        nonlocal is_stream
         for _, record in filter_objects([(number, value)], damage):
-            if not session.take(record):
+            is_stream = is_stream or (not session.header and is_stream_line(record))
+            if is_stream:
+                stream.take(record)
+            elif not session.take(record) and record.get("type") != "message":  # one before the stream is no part of it
                 damage.note(number, "neither a header nor a message with an id")
 
     def runs() -> list[Run]:
+        if is_stream:
+            return stream.runs()
         damage.unrecognised = "" if session.header else f"a session of Gemini CLI is {LOOKED_FOR}"
         return session.runs(path)
 
