@@ -8,7 +8,6 @@ from boolab.core.types import Step as Step
 from boolab.errors import BoolabError as BoolabError
 from boolab.errors import SettingError as SettingError
 from boolab.errors import ToolError as ToolError
-from boolab.frames.labels import label as label
 from boolab.frames.recording import recording_df as recording_df
 from boolab.frames.runs import with_subagents as with_subagents
 from boolab.frames.tables import boundaries_df as boundaries_df
@@ -42,6 +41,7 @@ from boolab.logs.list_prices import priced as priced
 from boolab.logs.load import load_runs as load_runs
 from boolab.logs.load import read_logs as read_logs
 from boolab.logs.outcomes.frame import outcomes as outcomes
+from boolab.logs.outcomes.labels import label as label
 from boolab.logs.save import save_runs as save_runs
 from boolab.plots.bars import plot_tools as plot_tools
 from boolab.plots.caps import plot_caps as plot_caps

@@ -22,9 +22,9 @@ from benchmarks.stoprulebench.recordings import SET, DataFile, hashed
 from boolab.core.run import Run
 from boolab.core.text import count
 from boolab.errors import SettingError
-from boolab.frames.labels import label, labels_of
 from boolab.io.files import user_path
 from boolab.logs.load import iterate_logs
+from boolab.logs.outcomes.labels import label_by_file
 
 _DEPTH: Final = 2  # KIND/SET
 
@@ -72,8 +72,7 @@ def read_hidden(
         paths.setdefault(name, []).append(path)
         runs += [replace(run, settings={**run.settings, SET: name}) for run in read]
     if labels is not None:
-        key, by = labels_of(labels)
-        runs = label(runs, by, key=key)
+        runs, _ = label_by_file(runs, labels)
     if not any(run.success for run in runs):
         raise SettingError(f"{folder}: there is no successful run among {count(len(runs), 'run')} (see --labels)")
     files = [DataFile(f"{kinds[name]}/{name}", _digest(of_set)) for name, of_set in paths.items()]

@@ -25,10 +25,10 @@ from benchmarks.stoprulebench.stop_list import read_stops
 from boolab.core.run import Run
 from boolab.core.text import shorten
 from boolab.errors import SettingError, near
-from boolab.frames.labels import label, labels_of
 from boolab.io.files import user_path
 from boolab.limits.stop import StopRule
 from boolab.logs.load import iterate_logs
+from boolab.logs.outcomes.labels import label_by_file
 
 BASELINES: Final = "baselines"
 MAX_NAME: Final = 80
@@ -170,8 +170,7 @@ def recordings_from(
     found = list(_runs_of(given, format=format if hidden is None else None, progress=progress))
     runs = [run for _, run in found]
     if labels is not None and hidden is None:
-        key, by = labels_of(labels)
-        runs = label(runs, by, key=key)
+        runs, _ = label_by_file(runs, labels)
     named = [Path(one).name if has_magic(one) or user_path(one).exists() else one for one in given]
     name, files = shorten(", ".join(named), MAX_NAME), hashed(sorted({path for path, _ in found}))
     if hidden is None:

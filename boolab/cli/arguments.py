@@ -241,8 +241,16 @@ def add_labels(group: Options, home: str) -> None:
     group.add_argument(
         "--labels",
         metavar="FILE",
-        help="which runs were successes: a .csv with the columns run_id (or task) and success, or a .json with a "
-        f"mapping or rows (default: the labels in the {home})",
+        help="which runs were successes: a .jsonl as boolab label writes it, a .csv with the columns run_id (or task) "
+        f"and success, or a .json with a mapping or rows (default: the labels in the {home}, and in "
+        "boolab-labels.jsonl beside them)",
+    )
+    group.add_argument(
+        "--trust",
+        metavar="SOURCES",
+        type=lambda text: tuple(part.strip() for part in text.split(",") if part.strip()),
+        default=(),
+        help="sources of evidence in files of labels that count as labels, such as tests or git,tests (default: none)",
     )
 
 
@@ -385,5 +393,6 @@ def _question(args: argparse.Namespace) -> Question:
         objective=args.objective,
         success=args.success,
         labels=args.labels,
+        trust=args.trust,
         prices=args.prices,
     )

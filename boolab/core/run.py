@@ -27,6 +27,19 @@ class Score(NamedTuple):
     value: Any
 
 
+class RunLabel(NamedTuple):
+    """Where the outcome of a run, or of one of its turns, is from.
+
+    `success` is None for one that is not known, such as that of two people who disagree. `source` is `hand` (a person),
+    `benchmark` (the one that ran the agent), `user` (what `bl.label` was given), or a source that the user trusts.
+    """
+
+    success: bool | None
+    source: str
+    why: str = ""
+    turn: int | None = None  # None: the run
+
+
 class Compacted(NamedTuple):
     """What a compaction did: from step `before` on, the model was sent `summary` for all steps up to `kept_from`.
 
@@ -110,6 +123,7 @@ class Run(displayable.Displayable):
         git_branch: The branch.
         cwd: The folder in which it began.
         entrypoint: How its harness was started, in the harness's own word, such as `cli` or `sdk-py`.
+        labels: Where `success` is from, and the labels of turns; see `boolab.core.run_labels`.
         prints: The fingerprints of its beginnings, made before its texts were left out; see `boolab.logs.fingerprint`.
             Empty where it has its texts.
         subagents: The runs that this one started, with their own in them; `with_subagents` puts all of them into one
@@ -158,6 +172,7 @@ class Run(displayable.Displayable):
     git_branch: str | None = None
     cwd: str | None = None
     entrypoint: str | None = None
+    labels: tuple[RunLabel, ...] = ()
     prints: tuple[str, ...] = ()
     subagents: tuple[Run, ...] = field(default=(), repr=False, compare=False)
     log_id: str = field(default="", repr=False, compare=False)

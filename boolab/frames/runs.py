@@ -29,7 +29,7 @@ def as_runs(runs: Runs) -> list[Run]:
     return list(iterate_runs(runs))
 
 
-_FIELDS_THAT_DIFFER: Final = frozenset({"success", "scores", "subagents", "log_id", "path", "continuation"})
+_FIELDS_THAT_DIFFER: Final = frozenset({"success", "labels", "scores", "subagents", "log_id", "path", "continuation"})
 """The fields in which two records of one run may differ."""
 
 

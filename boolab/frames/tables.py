@@ -18,6 +18,7 @@ from boolab.core.events import compactions_of, run_events
 from boolab.core.finish_reasons import finish_reason
 from boolab.core.redacted import chars_of
 from boolab.core.run import Run
+from boolab.core.run_labels import label_of
 from boolab.core.run_tree import parent_steps, tool_calls
 from boolab.core.types import MICRO, REDACTED, Step, ToolCall, ToolResult, result_slots_in, results_in
 from boolab.frames.dtypes import (
@@ -400,6 +401,12 @@ def _argument_text(call: ToolCall, render: Callable[[str], str]) -> str | None:
     return None if call.arguments == REDACTED else render(call.arguments)
 
 
+def _label_text(run: Run, name: str) -> str | None:
+    """The source of the run's label, or its reason; None without one."""
+    label = label_of(run)
+    return None if label is None else getattr(label, name) or None
+
+
 RUN_COLUMNS = [
     Column("run_id", TEXT, lambda run: run.run_id),
     Column("agent", TEXT, lambda run: run.agent or None),
@@ -435,6 +442,8 @@ RUN_COLUMNS = [
     Column("cost_usd", FLOAT, lambda run: dollars(sum_usage(run, "cost"))),
     Column("duration_ms", INT, lambda run: run.duration_ms),
     Column("success", FLAG, lambda run: run.success),
+    Column("success_source", TEXT, lambda run: _label_text(run, "source")),
+    Column("success_why", TEXT, lambda run: _label_text(run, "why")),
     Column("censored", FLAG, lambda run: run.censored),
     Column("error", TEXT, lambda run: run.error),
     # Sums of what is on record: the least where a sum is NA, because a part of it is not known.

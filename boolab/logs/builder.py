@@ -15,7 +15,7 @@ from itertools import accumulate
 from typing import Any, Final
 
 from boolab.core.messages import Input, Message, Role, Text
-from boolab.core.run import MIXED, Run, Score
+from boolab.core.run import MIXED, Run, RunLabel, Score
 from boolab.core.types import REDACTED, Event, Stop, StopReason, ToolCall, ToolResult
 from boolab.io.json_input import Damage, items, mapping, text
 from boolab.logs.checks import Figure, Totals, find_implausible
@@ -340,7 +340,7 @@ class RunBuilder:
         model: str = "",
         task: str = "",
         parent_run_id: str | None = None,
-        success: bool | None = None,
+        success: bool | RunLabel | None = None,
         scores: tuple[Score, ...] = (),
         error: str | None = None,
         limits: Mapping[str, int | None] | None = None,
@@ -351,9 +351,9 @@ class RunBuilder:
         """The run.
 
         By default it ended as `stop_reason` returns, its task is the user's first message, its model the one with the
-        most responses, and its duration from the first to the last time in the records. `limits` are by the names of
-        their counters; None is no limit. `log_id` is what the log calls the session, sample or trial, and
-        `branched_from` the session whose history it began with, if the log names one.
+        most responses, and its duration from the first to the last time in the records. `success` may name its source
+        and its reason. `limits` are by the names of their counters; None is no limit. `log_id` is what the log calls
+        the session, sample or trial, and `branched_from` the session whose history it began with, if the log names one.
         """
         self._drop_copies()
         stop = self._stop_reason() if stop is None else stop
@@ -381,7 +381,8 @@ class RunBuilder:
             limits={name: limit for name, limit in (limits or {}).items() if limit is not None},
             duration_ms=elapsed_ms(origin, self.last_time) if duration_ms is None else duration_ms,
             events=(*_branch_events(run_id, branched_from), *self._build_events()),
-            success=success,
+            success=success.success if isinstance(success, RunLabel) else success,
+            labels=(success,) if isinstance(success, RunLabel) else (),
             scores=scores,
             error=error,
             harness_version=self._harness_version(),

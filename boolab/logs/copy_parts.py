@@ -57,8 +57,8 @@ def _history(step: Step) -> list[Message]:
 
 
 _FILLED: Final = (
-    "agent", "model", "task", "started_at", "duration_ms", "seed", "context_window", "limits", "success", "scores",
-    "error", "harness_version", "git_commit", "git_branch", "cwd", "entrypoint", "log_id",
+    "agent", "model", "task", "started_at", "duration_ms", "seed", "context_window", "limits", "success", "labels",
+    "scores", "error", "harness_version", "git_commit", "git_branch", "cwd", "entrypoint", "log_id",
 )  # fmt: skip
 """The fields of a run that a copy adds where they are not known."""
 

@@ -13,7 +13,7 @@ from typing import Any, Final, get_args
 
 from boolab.core.finish_reasons import FINISH_REASONS
 from boolab.core.messages import Input, Message, Reasoning, Role, Sentinel, StepStart, Text
-from boolab.core.run import Compacted, Run, Score, WrapUp
+from boolab.core.run import Compacted, Run, RunLabel, Score, WrapUp
 from boolab.core.types import IDENTITIES, Response, Step, Stop, StopReason, ToolCall, ToolResult, Usage
 from boolab.limits.table import COUNTERS, RESPONSE_COUNTERS
 
@@ -56,7 +56,7 @@ FIELDS: Final[Mapping[type, Mapping[str, str]]] = {
         "earlier_wrap_ups": "record", "wrap_up": "record", "sentinel": "record", "synthesis": "text",
         "events": "record", "success": "number", "scores": "record", "error": "text", "subagents": "record",
         "harness_version": "version", "git_commit": "left out", "git_branch": "left out", "cwd": "left out",
-        "entrypoint": "left out", "prints": "fingerprint", "log_id": "left out", "path": "left out",
+        "entrypoint": "left out", "labels": "record", "prints": "fingerprint", "log_id": "left out", "path": "left out",
         "continuation": "left out",
     },
     Stop: {
@@ -90,6 +90,7 @@ FIELDS: Final[Mapping[type, Mapping[str, str]]] = {
     },
     WrapUp: {"text": "text", "response": "record", "fault": "text", "broken": "number"},
     Score: {"name": "tool", "value": "grade"},
+    RunLabel: {"success": "number", "source": "agent", "why": "left out", "turn": "number"},
 }  # fmt: skip
 """For each record its fields in the order in which their texts are numbered, each with its rule. `Event` is apart."""
 
@@ -119,7 +120,6 @@ EVENTS: Final[Mapping[str, Mapping[str, str]]] = {
     "fault": _FAULT,
     "grace": {"what": "text"},
     "input": {"what": "text"},
-    "label": {"source": "agent", "file": "left out"},
     "nudge": {"what": "text"},
     "rejected": {**_CALL, "what": "text"},
     "reminder": {"what": "text"},

@@ -19,6 +19,7 @@ from boolab.core.run import Run
 from boolab.core.text import count, first_of
 from boolab.errors import ReadWarning, RunFormatError, SettingError
 from boolab.io.checks import check_count, repr_of
+from boolab.io.files import user_path
 from boolab.io.json_input import Damage, Inconsistency, Warn
 from boolab.logs.atif_format import is_own
 from boolab.logs.checks import check_file, newer_version
@@ -40,6 +41,9 @@ from boolab.logs.log_files import (
     unrecognised_error,
 )
 from boolab.logs.outcomes.harbor import with_outcome
+from boolab.logs.outcomes.label_file import NAME as LABEL_FILE
+from boolab.logs.outcomes.label_file import LabelFile, read_labels
+from boolab.logs.outcomes.labels import JoinedLabels, LabelNote, check_trust
 from boolab.logs.related_files import group_keys, head_keys
 
 if TYPE_CHECKING:
@@ -73,6 +77,16 @@ class FileRow(NamedTuple):
     warnings: tuple[str, ...] = ()
     inconsistencies: tuple[Inconsistency, ...] = ()
     """What differs from what the log states about itself; among the warnings, too."""
+
+
+LABELS: Final = "labels"
+"""The format of a file of labels, which holds no run."""
+
+
+def label_row(path: str | Path, notes: Iterable[LabelNote] = (), seconds: float = 0.0) -> FileRow:
+    """The row of a file of labels, with what is to be known of them."""
+    size = Path(path).expanduser().stat().st_size
+    return FileRow(str(path), LABELS, 0, size, seconds, None, tuple(map(str, notes)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +130,11 @@ class Reading:
 
 
 def load_runs(
-    paths: Paths | Mapping[str, Any] | Iterable[object], format: str | Reader | None = None, *, prices: bool = True
+    paths: Paths | Mapping[str, Any] | Iterable[object],
+    format: str | Reader | None = None,
+    *,
+    prices: bool = True,
+    trust: Sequence[str] = (),
 ) -> list[Run]:
     """Read logs of agents, of any of the formats in `docs/formats.md`, what `save_runs` wrote, or messages in memory.
 
@@ -130,6 +148,8 @@ def load_runs(
             tried, and in a folder only files with its `SUFFIXES` are read.
         prices: Whether costs that logs of Claude Code and Codex lack are computed from tokens at list prices, if
             `boolab[prices]` is installed; see `priced`.
+        trust: Sources of evidence that count as labels in a file of labels, `boolab-labels.jsonl`, beside the logs or
+            in their folder; see `label`.
 
     Returns:
         The runs. What cannot be read is a `ReadWarning` with path and line; `read_logs` gives a table of it.
@@ -152,7 +172,7 @@ def load_runs(
         form = format if format is None or isinstance(format, str) else format.NAME
         return read_conversations(values, _warn, form)
     paths = cast("list[str | Path]", values)
-    reading = read_logs(paths, format=format, prices=prices)
+    reading = read_logs(paths, format=format, prices=prices, trust=trust)
     if not reading.runs and not any(row.warnings for row in reading.files):
         _warn(no_log_message(paths, rows=reading.files))
     return list(reading.runs)
@@ -177,6 +197,7 @@ def read_logs(
     limit: int | None = None,
     progress: bool = True,
     prices: bool = True,
+    trust: Sequence[str] = (),
 ) -> Reading:
     """Read logs, and record what happened to each file.
 
@@ -187,9 +208,11 @@ def read_logs(
         limit: At most so many logs, the newest first.
         progress: Show a progress bar on a terminal if it takes longer than two seconds.
         prices: Whether costs that logs lack are computed at list prices; see `load_runs`.
+        trust: Sources of evidence that count as labels; see `load_runs`.
 
     Returns:
-        The runs and a row for each file, in the order of their paths; the newest first if there is a `limit`.
+        The runs and a row for each file, in the order of their paths; the newest first if there is a `limit`. Files of
+        labels come last: their format is `labels`.
 
     Raises:
         RunFormatError: if nothing is there, or the one file that was named is damaged or of no known format.
@@ -205,9 +228,14 @@ def read_logs(
         >>> reading, reading.files[0].format
         (<Reading: 1 run of 1 file, 0 skipped, 0 warnings>, 'openai_chat')
     """
-    logs = _read(paths, format, since, limit, progress=progress, prices=prices, holds_runs=True)
+    check_trust(trust)
+    places: list[Path] = []
+    logs = _read(paths, format, since, limit, progress=progress, prices=prices, holds_runs=True, places=places)
     read = sorted(logs, key=lambda log: log[0])
-    return Reading(tuple(chain.from_iterable(new for *_, new in read)), tuple(row for _, row, _ in read))
+    start = time.perf_counter()
+    labels = _labels_beside(places, trust)
+    runs = labels.apply([*chain.from_iterable(new for *_, new in read)])
+    return Reading(tuple(runs), (*(row for _, row, _ in read), *_label_rows(labels, time.perf_counter() - start)))
 
 
 def iterate_logs(
@@ -224,8 +252,39 @@ def iterate_logs(
     Files that may hold the same runs come one after the other, and those that boolab wrote come last, because what they
     are copies of is read first.
     """
-    for _, row, runs in _read(paths, format, since, limit, progress=progress, prices=prices):
-        yield row, runs
+    places: list[Path] = []
+    labels: JoinedLabels | None = None
+    for _, row, runs in _read(paths, format, since, limit, progress=progress, prices=prices, places=places):
+        labels = _labels_beside(places) if labels is None else labels
+        yield row, labels.apply(runs)
+    if labels is not None:
+        yield from ((row, []) for row in _label_rows(labels))
+
+
+def _labels_beside(places: Iterable[Path], trust: Sequence[str] = ()) -> JoinedLabels:
+    """The files of labels in the folders that were given or have logs; one that is broken is a warning."""
+    files: list[LabelFile] = []
+    for folder in dict.fromkeys(places):
+        path = folder / LABEL_FILE
+        if path.is_file():
+            try:
+                files.append(read_labels(path))
+            except SettingError as error:
+                _warn(f"{error}; the file was skipped")
+                files.append(LabelFile(path, fault=str(error)))
+    return JoinedLabels(files, trust)
+
+
+def _label_rows(labels: JoinedLabels, seconds: float = 0.0) -> Iterator[FileRow]:
+    """A row for each file of labels; the last one has what is to be known of them all."""
+    for file in labels.files:
+        notes = [*labels.notes()] if file is labels.files[-1] else []
+        for note in notes:
+            if note.is_problem:
+                _warn(f"{file.path}: {note}")
+        row = label_row(file.path, notes, seconds)
+        skipped = file.fault or None
+        yield row._replace(format=None if skipped else LABELS, skipped=skipped)
 
 
 def _read(
@@ -236,9 +295,13 @@ def _read(
     *,
     progress: bool,
     prices: bool,
+    places: list[Path],
     holds_runs: bool = False,
 ) -> Iterator[tuple[int, FileRow, list[Run]]]:
-    """The place of each file among those that were found, its row, and its runs without copies."""
+    """The place of each file among those that were found, its row, and its runs without copies.
+
+    `places` gets the folders that were given or hold files.
+    """
     reader = choose_reader(format)
     if limit is not None:
         check_count(limit, "limit")
@@ -246,6 +309,8 @@ def _read(
         raise SettingError(f"since={repr_of(since)}: expected a datetime, such as datetime(2026, 11, 1, tzinfo=UTC)")
     path_list = _check_paths(paths)
     files = find_files(path_list, since, reader if reader is format else None, near=reader is None)
+    places += [path for path in map(user_path, path_list) if path.is_dir()]
+    places += [file.path.parent for file in files]
     if limit is not None:
         files.sort(key=lambda file: (-file.stat.st_mtime, file.path))
     strict = len(path_list) == 1 and len(files) == 1 and files[0].named

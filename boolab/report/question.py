@@ -39,6 +39,7 @@ class Question:
         objective: What to save.
         success: "label", "ended", or None for labels in the groups that have any, and "ended" in the others.
         labels: A file of labels.
+        trust: Sources of evidence that count as labels.
         prices: Whether costs that logs lack are computed at list prices: see `load_runs`.
     """
 
@@ -52,6 +53,7 @@ class Question:
     objective: MeasureName = "cost"
     success: Literal["label", "ended"] | None = None
     labels: str | None = None
+    trust: tuple[str, ...] = ()
     prices: bool = True
 
     @property

@@ -81,8 +81,8 @@ def python(study: Study, inputs: LogInputs) -> str:
     else:
         lines += ["", f"runs = bl.load_runs({', '.join([paths, *read_options])})"]
     if question.labels:
-        lines[1:1] = ["from boolab.frames.labels import labels_of"]
-        lines += [f"key, labels = labels_of({question.labels!r})", "runs = bl.label(runs, labels, key=key)"]
+        trust = f", trust={list(question.trust)!r}" if question.trust else ""
+        lines.append(f"runs = bl.label(runs, {question.labels!r}{trust})")
     if question.success == "ended":
         lines.append("runs = bl.label(runs, lambda run: None)  # labels are left out")
     if study.found.frame.empty:
@@ -121,6 +121,7 @@ def shell(study: Study, inputs: LogInputs, command: str = "whatif", options: Seq
     words += [*chain.from_iterable(("--by", column) for column in question.by or ())]
     words += ["--by", "all"] if question.by == () else []
     words += ["--labels", question.labels] if question.labels else []
+    words += ["--trust", ",".join(question.trust)] if question.trust else []
     words += ["--policy", question.policy] if question.policy else []
     words += ["--success", question.success] if question.success else []
     words += [] if question.prices else ["--no-prices"]

@@ -19,11 +19,11 @@ from boolab.core.run_tree import flag_labelled_groups, order_agents, roots_in
 from boolab.core.text import clean, count
 from boolab.errors import ReadWarning, SettingError
 from boolab.frames.dtypes import is_missing, well_formed_cell
-from boolab.frames.labels import label, labels_of
 from boolab.frames.tables import runs_df, tools_called
 from boolab.limits.call_identity import check_tools
 from boolab.limits.table import LIMITS, MEASURES
-from boolab.logs.load import Reading, no_log_message, path_names, read_logs
+from boolab.logs.load import Reading, label_row, no_log_message, path_names, read_logs
+from boolab.logs.outcomes.labels import label_by_file
 from boolab.report.limit_rows import LimitRow, Mark, informative_rows
 from boolab.report.progress import parts_bar
 from boolab.report.question import Question, searched_grid, usual_grid
@@ -392,13 +392,14 @@ def study_of(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ReadWarning)  # the account of the files has them
         options: dict[str, Any] = {"format": format, "since": since, "limit": limit, "progress": progress}
-        loaded_logs = read_logs(list(logs), **options, prices=question.prices)
+        loaded_logs = read_logs(list(logs), **options, prices=question.prices, trust=question.trust)
     if not loaded_logs.runs:
         raise SettingError(_no_run_message(loaded_logs, logs, since))
     runs = list(loaded_logs.runs)
     if question.labels is not None:
-        key, labels = labels_of(question.labels)
-        runs = label(runs, labels, key=key)
+        runs, notes = label_by_file(runs, question.labels, question.trust)
+        row = label_row(question.labels, notes)
+        loaded_logs = replace(loaded_logs, files=(*loaded_logs.files, row))
     if question.success == "ended":
         runs = [replace(run, success=None) for run in runs]
     return study_of_runs(runs, question, loaded_logs, progress=progress)

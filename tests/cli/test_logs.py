@@ -20,9 +20,9 @@ from boolab.cli.arguments import since_of, values_of
 from boolab.cli.main import main
 from boolab.core.types import Usage
 from boolab.errors import SettingError
-from boolab.frames.labels import labels_of
 from boolab.io.resources import data_path
 from boolab.logs.discovery import HarnessLogs
+from boolab.logs.outcomes.labels import labels_of
 from boolab.report.question import Question
 from boolab.report.study import study_of
 from tests.support.cases import first

@@ -24,8 +24,8 @@ DESIGNED = {
     "runs": "run_id agent model policy task source harness_version effort parent_run_id parent_step branched_from "
     "branched_at resumed_from seed started_at n_turns stop_reason stop_step stop_rule stop_threshold stop_value "
     "also_fired n_steps n_tool_calls n_errors n_dropped overshoot summary_calls summary_tokens input_tokens "
-    "output_tokens cost_usd duration_ms success censored error n_errors_at_least n_results_unknown "
-    "input_tokens_at_least output_tokens_at_least cost_usd_at_least",
+    "output_tokens cost_usd duration_ms success success_source success_why censored error n_errors_at_least "
+    "n_results_unknown input_tokens_at_least output_tokens_at_least cost_usd_at_least",
     "steps": "run_id turn step start_ms duration_ms ttft_ms finish_reason native_finish_reason n_tool_calls n_errors "
     "input_tokens output_tokens cached_tokens cost_usd text_chars tool_calls_so_far steps_left budget_left "
     "repeat_streak cycle_period error_streak shadow_stops",

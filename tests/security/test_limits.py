@@ -26,11 +26,11 @@ import pytest
 import boolab
 import boolab as bl
 from boolab.errors import BoolabError, RunFormatError, StoreError
-from boolab.frames.labels import labels_of
 from boolab.io import packed, yaml_loader
 from boolab.io.json_input import MAX_LINE
 from boolab.logs.load import read_file
 from boolab.logs.log_files import readers
+from boolab.logs.outcomes.labels import labels_of
 from boolab.runtime.models.remote.transport import Endpoint
 from boolab.runtime.tools import execution, workspace
 from tests.support.helpers import call, play

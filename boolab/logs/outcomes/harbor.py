@@ -18,13 +18,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from boolab.core.run import Run
-from boolab.core.types import Event
+from boolab.core.run import Run, RunLabel
+from boolab.core.run_labels import BENCHMARK, add_label
 from boolab.io.files import read_file
 from boolab.io.json_input import items, mapping, text
 from boolab.logs.fields import full_reward, instant, one_line, read_once, reward_of, scores_of, seconds_ms, sidecar
 
-NAME: Final = "harbor"
 _MAIN: Final = "reward"
 _AGENT: Final = "agent"
 _STEPS: Final = "steps"
@@ -129,8 +128,9 @@ def _add_outcome(run: Run, trial: HarborTrial, success: bool | None) -> Run:
     if run.success is None and success is not None:
         names = {score.name for score in run.scores}
         scores = tuple(score for score in scores_of(trial.rewards) if score.name not in names)
-        label = Event(None, "label", {"after_step": run.n_steps, "source": NAME, "file": trial.file})
-        run = replace(run, success=success, scores=(*run.scores, *scores), events=(*run.events, label))
+        rewards = ", ".join([f"{name} {value:g}" for name, value in trial.rewards.items()])
+        label = RunLabel(success, BENCHMARK, f"Harbor, {trial.file}: {rewards}")
+        run = add_label(replace(run, scores=(*run.scores, *scores)), label)
     return _apply_exception(run, trial)
 
 

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from hashlib import blake2b
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias, cast
@@ -62,6 +63,7 @@ class LabelFile:
         path: Where it is.
         lines: Its lines, in the order of the file.
         torn: The number of a last line that was cut off, and so is left out; None if there is none.
+        fault: Why it cannot be read, if it was skipped.
 
     Example:
         >>> LabelFile(Path("labels.jsonl"), ({"id": "1", "print": "5be1", "steps": 3, "label": "success"},)).labels
@@ -71,6 +73,7 @@ class LabelFile:
     path: Path
     lines: tuple[Line, ...] = ()
     torn: int | None = None
+    fault: str = ""
 
     @cached_property
     def header(self) -> Line:
@@ -92,13 +95,13 @@ class LabelFile:
         """The lines of labels and evidence that count: those that were not withdrawn, the earliest first."""
         undone = {line["undo"] for line in self.lines if "undo" in line}
         lines = [line for line in self.lines if "label" in line and line.get("id") not in undone]
-        return tuple(sorted(lines, key=_time_order))
+        return tuple(sorted(lines, key=time_order))
 
     @cached_property
     def order(self) -> tuple[str, ...]:
         """The fingerprints of its units in the order in which they are asked."""
-        lines = sorted([line for line in self.lines if "units" in line], key=_time_order)
-        return tuple(dict.fromkeys(print_ for line in lines for print_ in line["units"]))
+        lines = sorted([line for line in self.lines if "units" in line], key=time_order)
+        return tuple(dict.fromkeys(chain.from_iterable([line["units"] for line in lines])))
 
     @property
     def has_answers(self) -> bool:
@@ -240,7 +243,7 @@ def _canonical(value: object) -> str:
     return json.dumps(value, sort_keys=True)
 
 
-def _time_order(line: Line) -> tuple[float, str]:
+def time_order(line: Line) -> tuple[float, str]:
     """The order of lines in time, the same wherever they stand."""
     moment = instant(line.get("at"))
     return 0.0 if moment is None else moment.timestamp(), str(line.get("id") or _canonical(line))
@@ -270,7 +273,7 @@ def make_label(
     """
     if label not in OUTCOMES:
         raise SettingError(f"label={label!r}: expected one of {', '.join(OUTCOMES)}")
-    last = max((line for line in after if "label" in line), key=_time_order, default=cast("Line", {}))
+    last = max((line for line in after if "label" in line), key=time_order, default=cast("Line", {}))
     written_at = max(time_stamp(), str(last.get("at", "")))
     turn = {} if unit.turn is None else {"turn": unit.turn}
     return {

@@ -177,7 +177,7 @@ def match_units(units: Sequence[LabelUnit], order: Iterable[str]) -> list[str]:
     listed_prints = set(order)
     prints = []
     for unit in units:
-        candidates = [unit.print, *reversed(unit.beginnings)]
+        candidates = [unit.print, *reversed([*unit.beginnings])]
         prints.append(next((print_ for print_ in candidates if print_ in listed_prints), unit.print))
     return prints
 

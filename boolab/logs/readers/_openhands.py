@@ -14,12 +14,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
+from boolab.core.run import RunLabel
 from boolab.core.types import UNKNOWN_USAGE, Stop, Usage
 from boolab.io.json_input import items, mapping, micro, text, whole
 from boolab.logs.builder import RunBuilder
 from boolab.logs.checks import Figure
 from boolab.logs.fields import Head, effort_of, make_unique, name_or_none, stem_of
-from boolab.logs.readers._swe_bench import is_resolved
+from boolab.logs.readers._swe_bench import label_by_report
 
 _ITERATIONS: Final = re.compile(r"max(?:imum)? iterations?(?: limit \(|: *)(\d{1,12})", re.IGNORECASE)
 _BUDGET: Final = re.compile(r"max(?:imum)? budget: *(\d{1,12}(?:\.\d{1,12})?)", re.IGNORECASE)
@@ -80,7 +81,7 @@ class Row(NamedTuple):
     model: str = ""
     cap: int | None = None
     error: str = ""
-    success: bool | None = None
+    success: bool | RunLabel | None = None
     usages: Mapping[str, Usage] = MappingProxyType({})
     totals: Mapping[str, Figure] = MappingProxyType({})
     version: str | None = None
@@ -102,7 +103,7 @@ def row_of(row: Mapping[str, Any], path: Path, id_counts: Counter[str]) -> Row:
         text(model.get("model")),
         whole(metadata.get("max_iterations")),
         text(row.get("error")),
-        is_resolved(path, task, text(model.get("model"))) if label is None else label,
+        label_by_report(path, task, text(model.get("model"))) if label is None else label,
         usages_of(mapping(row.get("metrics"))),
         totals_of(mapping(row.get("metrics"))),
         name_or_none(metadata.get("openhands_version")) or name_or_none(metadata.get("git_commit")),

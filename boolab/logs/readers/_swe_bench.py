@@ -17,12 +17,14 @@ from __future__ import annotations
 import os
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import product
 from pathlib import Path
 from typing import Any, Final
 
+from boolab.core.run import RunLabel
+from boolab.core.run_labels import BENCHMARK
 from boolab.io.json_input import items, mapping, text
 from boolab.logs.fields import sidecar
 
@@ -47,21 +49,28 @@ def run_name(path: Path, instance: str) -> str:
     return f"{folders[-1]}/{instance}" if folders else instance
 
 
-def is_resolved(path: Path, instance: str, model: str = "") -> bool | None:
+def label_by_report(path: Path, instance: str, model: str = "") -> RunLabel | None:
     """Whether the instance was resolved, by a report beside the log; None if no report has it, or they differ."""
+    for name, verdict in _verdicts(path, instance, model):
+        if verdict is not None:
+            return RunLabel(verdict, BENCHMARK, f"SWE-bench, {name}: {'resolved' if verdict else 'not resolved'}")
+    return None
+
+
+def _verdicts(path: Path, instance: str, model: str) -> Iterator[tuple[str, bool | None]]:
+    """The verdicts of all reports around a log, the nearest first, each with the name of the report."""
     folder = path.absolute().parent
-    reports = (sidecar(f"{directory}/{name}") for directory, name in product((folder, folder.parent), _REPORTS))
-    verdicts = (_verdict(report, instance) for report in map(mapping, reports) if report)
-    label = next((verdict for verdict in verdicts if verdict is not None), None)
-    if label is None:
-        # an evaluation above a folder of many logs may be that of another experiment
-        roots = (folder, folder.parent) if folder.name in (instance, _TRAJS) else (folder,)
-        label = _own_report(roots, instance, model)
-        label = _run_report(roots, instance) if label is None else label
-    if label is None and folder.name == _TRAJS:
+    for directory, name in product((folder, folder.parent), _REPORTS):
+        report = mapping(sidecar(f"{directory}/{name}"))
+        if report:
+            yield name, _verdict(report, instance)
+    # an evaluation above a folder of many logs may be that of another experiment
+    roots = (folder, folder.parent) if folder.name in (instance, _TRAJS) else (folder,)
+    yield _REPORT, _own_report(roots, instance, model)
+    yield "the report of its run", _run_report(roots, instance)
+    if folder.name == _TRAJS:
         ids = mapping(sidecar(folder.parent / _EXPERIMENT)).get("resolved")
-        return False if isinstance(ids, list) else None
-    return label
+        yield _EXPERIMENT, False if isinstance(ids, list) else None
 
 
 def _own_report(roots: Sequence[Path], instance: str, model: str) -> bool | None:

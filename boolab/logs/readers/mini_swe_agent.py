@@ -35,7 +35,7 @@ from boolab.io.json_input import Damage, items, json_document, mapping, micro, t
 from boolab.logs.builder import RunBuilder
 from boolab.logs.fields import Head, content_text, effort_of, first_choice, name_or_none, one_line, seconds_ms, time_ms
 from boolab.logs.readers._chat import usage_of
-from boolab.logs.readers._swe_bench import is_resolved, run_name
+from boolab.logs.readers._swe_bench import label_by_report, run_name
 from boolab.logs.step_builder import StepBuilder, openai_arguments
 
 NAME: Final = "mini_swe_agent"
@@ -287,7 +287,7 @@ class _Trajectory:
             agent=NAME,
             model=text(mapping(config.get("model")).get("model_name")),
             task=instance_id,
-            success=is_resolved(path, instance, text(mapping(config.get("model")).get("model_name"))),
+            success=label_by_report(path, instance, text(mapping(config.get("model")).get("model_name"))),
             error=one_line(f"{status}: {content}" if content else status) if stop.reason == "error" else None,
             limits=limits,
         )

@@ -31,13 +31,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from boolab.core.messages import Role
-from boolab.core.run import Run
+from boolab.core.run import Run, RunLabel
 from boolab.core.types import Stop, StopReason
 from boolab.errors import RunFormatError
 from boolab.io.json_input import Damage, items, json_document, json_object, mapping, micro, text, whole
 from boolab.logs.builder import RunBuilder
 from boolab.logs.fields import Head, content_text, effort_of, name_or_none, one_line, seconds_ms
-from boolab.logs.readers._swe_bench import is_resolved, run_name, submitted_model
+from boolab.logs.readers._swe_bench import label_by_report, run_name, submitted_model
 from boolab.logs.step_builder import StepBuilder
 
 NAME: Final = "swe_agent"
@@ -95,7 +95,7 @@ def read(path: Path, damage: Damage) -> list[Run]:
     if not attempts and not _is_run(document):
         raise RunFormatError(f"a trajectory of SWE-agent is {LOOKED_FOR}", path=path, line=1)
     instance = path.stem
-    name, label, model = run_name(path, instance), is_resolved(path, instance), submitted_model(path)
+    name, label, model = run_name(path, instance), label_by_report(path, instance), submitted_model(path)
     if attempts:
         best = whole(mapping(document.get("info")).get("best_attempt_idx"))
         last = len(attempts) - 1
@@ -110,7 +110,7 @@ def read(path: Path, damage: Damage) -> list[Run]:
 
 
 def _run(
-    document: Mapping[str, Any], builder: RunBuilder, run_id: str, instance: str, label: bool | None, submitted: str
+    document: Mapping[str, Any], builder: RunBuilder, run_id: str, instance: str, label: RunLabel | None, submitted: str
 ) -> Run:
     info = mapping(document.get("info"))
     entries, history = items(document.get("trajectory")), items(document.get("history"))

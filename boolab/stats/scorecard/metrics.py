@@ -18,12 +18,13 @@ import pandas as pd
 from boolab.core.run import Run
 from boolab.core.types import MICRO, Scope
 from boolab.errors import SettingError
-from boolab.frames.labels import check_keys, flag_of, label, mapping_of
+from boolab.frames.labels import check_keys, flag_of, mapping_of
 from boolab.frames.runs import as_runs, distinct_runs
 from boolab.frames.tables import runs_df, tools_called
 from boolab.limits.call_identity import uncalled_note
 from boolab.limits.detector import named_tools
 from boolab.limits.stop import StopRule
+from boolab.logs.outcomes.labels import label
 from boolab.stats.intervals import Array, ClusterBootstrap, Estimate, expand_tail, percentiles, upper_bound
 from boolab.stats.scorecard.alarms import NOT_REPORTED, SAVED, Alarms, FalseAlarmPeaks, alarms_of, false_alarm_peaks_of
 from boolab.stats.trade import TRADE, trade_of

@@ -8,6 +8,7 @@ from typing import Any, Final
 import pytest
 
 import boolab as bl
+from boolab.core.run import RunLabel
 from boolab.errors import ReadWarning
 from boolab.logs.outcomes.harbor import outcome, trial_of
 from tests.support.samples import own
@@ -51,9 +52,7 @@ def test_a_reward_labels_the_log_of_any_format(tmp_path: Path, log: str, reward:
         assert run.success is (success if run.parent_run_id is None else None)
     (run,) = [run for run in runs if run.parent_run_id is None][:1]
     assert dict(run.scores)["reward"] == reward
-    assert [event.payload for event in run.events if event.kind == "label"] == [
-        {"after_step": run.n_steps, "source": "harbor", "file": "result.json"}
-    ]
+    assert run.labels == (RunLabel(success, "benchmark", f"Harbor, result.json: reward {reward:g}"),)
 
 
 @pytest.mark.parametrize(

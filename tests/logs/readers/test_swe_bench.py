@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import boolab as bl
-from boolab.logs.readers._swe_bench import MAX_FOLDERS, is_resolved
+from boolab.logs.readers._swe_bench import MAX_FOLDERS, label_by_report
 from tests.support.samples import own
 
 INSTANCE = "repo__x-1"
@@ -19,6 +19,13 @@ def log(folder: Path, instance: str = INSTANCE) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(own("mini_swe_agent/text.traj.json"), path)
     return path
+
+
+def is_resolved(path: Path, instance: str, model: str = "") -> bool | None:
+    """What the label by a report is, if there is one."""
+    label = label_by_report(path, instance, model)
+    assert label is None or label.why.endswith(": resolved" if label.success else ": not resolved")
+    return None if label is None else label.success
 
 
 def put(path: Path, report: Any) -> None:

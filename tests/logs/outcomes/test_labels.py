@@ -9,7 +9,7 @@ import pytest
 
 from boolab.core.run import Run
 from boolab.errors import SettingError
-from boolab.frames.labels import label
+from boolab.logs.outcomes.labels import label
 from tests.support.helpers import distinct, play
 
 

@@ -1,0 +1,79 @@
+"""The labels of runs and of their turns, and how many there are from each source."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from boolab.core.run import Run, RunLabel
+
+HAND: Final = "hand"
+BENCHMARK: Final = "benchmark"
+"""The verdict of the benchmark that ran the agent; it is that of a log whose `success` names no other source."""
+USER: Final = "user"
+SCORE: Final = "score"
+"""The source of a live run's success: `score=`, or the model's own."""
+_WORDS: Final = {HAND: "by hand", BENCHMARK: "by the benchmark", USER: "by the user", SCORE: "by the score"}
+
+
+def label_of(run: Run) -> RunLabel | None:
+    """The label of a whole run; None if it has none.
+
+    Example:
+        >>> import boolab as bl
+        >>> chat = [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi."}]
+        >>> label_of(bl.load_runs([{"messages": chat, "success": True}])[0])
+        RunLabel(success=True, source='benchmark', why='', turn=None)
+    """
+    label = next((label for label in run.labels if label.turn is None), None)
+    if label is not None and label.success == run.success:
+        return label
+    if run.success is None:
+        return None
+    scores = [f"{score.name} {score.value}" for score in run.scores[:1]]
+    return RunLabel(run.success, SCORE if run.source == "boolab" else BENCHMARK, "".join(scores))
+
+
+def turn_label(run: Run, turn: int) -> RunLabel | None:
+    """The label of one turn of a run with several; None if it has none."""
+    return next((label for label in run.labels if label.turn == turn), None)
+
+
+def add_label(run: Run, label: RunLabel) -> Run:
+    """The run with this label, in place of an earlier one of the same turn, or of the run."""
+    others = tuple([other for other in run.labels if other.turn != label.turn])
+    success = label.success if label.turn is None else run.success
+    return replace(run, success=success, labels=(*others, label))
+
+
+@dataclass(frozen=True)
+class LabelCounts:
+    """How many units are labelled, by source, and how many are not.
+
+    Example:
+        >>> print(LabelCounts({"benchmark": 41, "hand": 18}, 147))
+        59 labelled: 41 by the benchmark, 18 by hand; 147 unknown
+    """
+
+    by_source: Mapping[str, int] = field(default_factory=dict)
+    unknown: int = 0
+
+    @classmethod
+    def of(cls, labels: Iterable[RunLabel | None]) -> LabelCounts:
+        """The counts of the labels of some units, None for one without a label."""
+        sources = Counter([None if label is None or label.success is None else label.source for label in labels])
+        unknown = sources.pop(None, 0)
+        return cls({source: n for source, n in sources.most_common() if source is not None}, unknown)
+
+    @property
+    def labelled(self) -> int:
+        """How many units are labelled."""
+        return sum(self.by_source.values())
+
+    def __str__(self) -> str:
+        parts = [f"{n:,} {_WORDS.get(source, f'by {source}')}" for source, n in self.by_source.items()]
+        sources = f": {', '.join(parts)}" if parts else ""
+        unknown = f"; {self.unknown:,} unknown" if self.unknown else ""
+        return f"{self.labelled:,} labelled{sources}{unknown}"
