@@ -13,7 +13,7 @@ from boolab.display.text import NO_NAME, capitalize, joined
 from boolab.errors import SettingError, near, nearest
 from boolab.frames.dtypes import Cell, axis_value, is_missing
 from boolab.io.checks import repr_of
-from boolab.limits.table import LIMITS, MEASURES
+from boolab.limits.table import LIMITS, MEASURES, MeasureColumn
 from boolab.plots._frames import add_set_name, check_columns, format_missing
 from boolab.plots.palette import GROUP_LOOKS
 
@@ -171,6 +171,12 @@ def say_nothing_is_set(recommended: Point | None) -> str:
     if getattr(recommended, "action", "set") == "set":
         return ""
     return str(recommended.verdict[0])  # type: ignore[union-attr] # it has an action
+
+
+def measured_by(recommended: Point | None) -> MeasureColumn:
+    """What a decision saves, by its column; steps for all else."""
+    groups = getattr(recommended, "groups", ())
+    return MEASURES[groups[0].question.measure].column if groups else "steps"
 
 
 def name_setting(row: Mapping[str, Any], axes: Sequence[str]) -> str:

@@ -23,6 +23,7 @@ from boolab.plots._grid import (
     Point,
     SuccessWords,
     grid_of,
+    measured_by,
     name_setting,
     omission_note,
     point_of,
@@ -57,7 +58,7 @@ def plot_caps(
     table: pd.DataFrame,
     *,
     axis: str | None = None,
-    saved: MeasureColumn = "steps",
+    saved: MeasureColumn | None = None,
     at: Mapping[str, Any] | None = None,
     recommended: Point | None = None,
     title: str | None = style.AUTO,
@@ -73,7 +74,8 @@ def plot_caps(
     Args:
         table: The aggregate that `counterfactual(..., aggregate=True)` returns.
         axis: The axis to draw; by default the first that the table has.
-        saved: What is saved: steps, tool calls, tokens or cost.
+        saved: What is saved: steps, tool calls, tokens or cost. By default what the decision saves, if `recommended` is
+            one; else steps.
         at: Values of the other axes, such as `{"doom_loop": 3}`; None is off. By default each is off, or, where the
             table has no such row, at its loosest.
         recommended: A value of the axis to mark; or values by axis, or what `recommend` returns, which fix the other
@@ -98,6 +100,7 @@ def plot_caps(
         >>> bl.plots.plot_caps(table, ax=Figure(figsize=(9, 4)).subplots()).get_title(loc="left")
         'Step cap 10 keeps all 6 successes and saves 5 of 55 steps'
     """
+    saved = saved or measured_by(recommended)
     if saved not in UNITS:
         raise SettingError(f"saved={saved!r}: expected {', '.join(UNITS)}")
     first = axis or _first_axis(table)

@@ -51,16 +51,11 @@ class Picture(NamedTuple):
 
 
 def plots(folder: Path, runs: Sequence[bl.Run]) -> None:
-    """Draw the plots: caps on real runs for the README, caps and a long run of the simulated agent for the tutorial."""
-    real = bl.load_dataset("atlas/swebench-verified")
-    found = bl.recommend(real)
-    table = bl.counterfactual(real, grid={"max_steps": range(1, 91)}, aggregate=True)
-    figure = Figure(figsize=(9, 4), layout="constrained")
-    bl.plots.plot_caps(table, recommended=int(found.setting["max_steps"]), ax=figure.add_subplot())
-    figure.savefig(folder / "caps.png", dpi=150)
+    """Draw the plots of the tutorial: caps and a long run of the simulated agent."""
+    found = bl.recommend(runs, keep=0.9, identity="ordered")
     table = bl.counterfactual(runs, grid={"max_steps": range(1, 81)}, aggregate=True)
     figure = Figure(figsize=(9, 4), layout="constrained")
-    bl.plots.plot_caps(table, recommended=56, ax=figure.add_subplot())
+    bl.plots.plot_caps(table, recommended=found, ax=figure.add_subplot())
     figure.savefig(folder / "caps_coder.png", dpi=150)
     figure = Figure(figsize=(9, 3.6), layout="constrained")
     bl.plots.plot_timeline(max(runs, key=lambda run: run.n_steps), ax=figure.add_subplot())
