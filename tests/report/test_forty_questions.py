@@ -7,27 +7,55 @@ import io
 import json
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
+from pathlib import Path
 from typing import Any
 
 import pytest
+from matplotlib.figure import Figure
 
 import boolab as bl
 from boolab.cli.main import main
 from boolab.display.numbers import span
 from boolab.errors import ReadWarning, SettingError
 from boolab.limits.table import AGENT_LIMITS as LIMITS
+from boolab.limits.table import MEASURES
+from boolab.logs.load import Reading, read_logs
 from boolab.report.html_page import page_of
 from boolab.report.question import Question, searched_grid
 from boolab.report.study import Study, study_of
 from boolab.report.text import records, text
 from boolab.stats.recommend.decide import GroupDecision
 from boolab.stats.recommend.decision import Decision
-from boolab.stats.recommend.words import sentences_of, verdict_of, words_of
+from boolab.stats.recommend.words import format_saved, sentences_of, verdict_of, words_of
+from tests.support.notebooks import BY_NUMBER, sources
 from tests.support.packed import unpacked
+from tests.support.pages import blocks_of, evaluate, pages
 from tests.support.project import ROOT
+from tests.support.readme import SET_OF_ROW, cells_of, shown_cells
+
+
+@lru_cache(maxsize=1)
+def runs_in(logs: str, path: str) -> list[bl.Run]:
+    """The runs of logs, as Python reads them; questions about the same logs come one after the other."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ReadWarning)  # some of these logs hold a run twice
+        return list(bl.load_dataset(logs) if path == logs else bl.load_runs(path))
+
+
+@lru_cache(maxsize=1)
+def _read_once(logs: tuple[str, ...], options: tuple[tuple[str, Any], ...]) -> Reading:
+    return read_logs(list(logs), **dict(options))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def logs_are_read_once() -> Iterator[None]:
+    """Let the commands and the report read logs once for all questions about them: to read the largest takes 3 s."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("boolab.report.study.read_logs", lambda logs, **how: _read_once((*logs,), (*how.items(),)))
+        yield
 
 
 @dataclass(frozen=True)
@@ -57,11 +85,9 @@ class Asked:
     def path(self) -> str:
         return self.logs if self.logs.startswith("atlas/") else str(ROOT / self.logs)
 
-    @cached_property
+    @property
     def runs(self) -> list[bl.Run]:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ReadWarning)  # some of these logs hold a run twice
-            return list(bl.load_dataset(self.logs) if self.path == self.logs else bl.load_runs(self.path))
+        return runs_in(self.logs, self.path)
 
     @cached_property
     def decision(self) -> Decision:
@@ -79,6 +105,15 @@ class Asked:
         asked = self.question
         is_usual = asked.grid is None and asked.by is None
         return bl.CapLab(self.runs, keep=asked.keep, decision=None if is_usual else self.decision)
+
+    @cached_property
+    def table(self) -> Any:
+        """What limits off and on would have kept, among them those of the decision."""
+        limits = {name: [7] for name in LIMITS}
+        for group in self.decision.groups:
+            limits |= {name: [value] for name, value in group.setting_on.items()}
+        grid = {name: [*values, None] for name, values in limits.items()}
+        return bl.counterfactual(self.runs, grid=grid, by=list(self.decision.keys), aggregate=True)
 
     def printed(self, command: str, *options: str, code: int = 0) -> str:
         """What a command prints, be it an error."""
@@ -114,20 +149,20 @@ QUESTIONS = [
     *map(Asked, LOGS),
     Asked("atlas/swebench-verified", "--max-steps 77 --keep 0.9"),
     Asked("atlas/swebench-verified", "--max-steps 20:120 --doom-loop 3:6"),
-    Asked("atlas/intercode-sql", "--max-steps 8 --keep 0.9"),
     Asked("atlas/intercode-sql", "--max-steps 3:9 --keep 0.9"),
     Asked("atlas/intercode-sql", "--by all"),
     Asked("atlas/intercode-bash", "--max-steps 7"),
     Asked("atlas/intercode-bash", "--max-steps 3:9 --keep 0.9"),
     Asked("atlas/intercode-bash", "--by all --keep 0.9"),
     Asked("atlas/intercode-bash", "--by agent"),
-    Asked("atlas/intercode-python", "--max-steps 3 --keep 0.9"),
+    Asked("atlas/intercode-python", "--keep 0.9"),
+    Asked("atlas/intercode-python", "--keep 0.97"),
     Asked("atlas/intercode-python", "--max-steps 2:9 --keep 0.9"),
     Asked("atlas/intercode-ctf", "--keep 0.8"),
     Asked("atlas/tau-airline", "--max-steps 22"),
     Asked("atlas/tau-airline", "--max-steps 10:30 --keep 0.8"),
-    Asked("atlas/tau2-retail", "--by all --keep 0.9"),
     Asked("atlas/tau2-telecom", "--by all --keep 0.8"),
+    Asked("datasets/runs", "--keep 0.9"),
     Asked("datasets/runs", "--max-steps 56 --keep 0.9"),
     Asked("datasets/runs", "--max-steps 40:60 --doom-loop 2:6 --keep 0.9"),
     Asked("datasets/runs", "--by model --keep 0.9"),
@@ -139,7 +174,7 @@ QUESTIONS = [
 ]
 CASES = [
     pytest.param(asked, id=f"{asked.logs} {asked.words}".strip(), marks=() if asked in IN_TEST else pytest.mark.slow)
-    for asked in QUESTIONS
+    for asked in sorted(QUESTIONS, key=lambda one: one.logs)
 ]
 
 
@@ -188,6 +223,41 @@ def check_plain(found: dict[str, Any], group: GroupDecision, verdict: Sequence[s
     assert found["overview"] == (list(verdict) if found["overview"] else [])
 
 
+def check_bound(at_least: float, group: GroupDecision) -> None:
+    """CapLab's bound has the whole error of the group; the decision's the part of its path, if it tests several."""
+    assert group.candidate is not None
+    errors = {path.tests.error for path in group.choice.paths}
+    if errors == {group.question.error}:
+        assert at_least == pytest.approx(group.candidate.bound, abs=1e-4)
+    assert at_least > group.candidate.bound - 1e-4
+
+
+def check_marked_line(shown: str, group: GroupDecision, row: Mapping[str, Any]) -> None:
+    """The line of a table that is marked has the numbers of the decision."""
+    mark = "<- to set" if group.action == "set" else "<- safe, left off"
+    (line,) = (line for line in shown.splitlines() if line.endswith(mark))
+    assert f" {span(row['kept_lower'], row['kept_upper'])} of {row['successes']:,} " in line
+    assert f" {row['stopped']:,} of {row['n_units']:,} " in line
+    amount = re.sub(r" [a-z ]+$", "", format_saved(group.question, group.saved, group.spent).partition(" (")[0])
+    (share,) = re.findall(rf" {re.escape(amount)} \(([\d.]+)%\)", line)
+    assert float(share) / 100 == pytest.approx(row["saved_share"], abs=0.0051)
+
+
+def check_limit_row(
+    group: GroupDecision, row: Mapping[str, Any], keys: Sequence[str], axes: Mapping[str, list[dict[str, Any]]]
+) -> None:
+    """What a table has of the candidate, where that is one limit, is what the decision has."""
+    if group.candidate is None or len(group.candidate.setting) != 1:
+        return
+    ((axis, value),) = group.candidate.setting.items()
+    (found,) = (one for one in axes[axis] if one[axis] == value and all(one[key] == row[key] for key in keys))
+    for column in ("kept_lower", "kept_upper", "successes", "unit", "success_by"):
+        assert found[column] == row[column], column
+    measure = MEASURES[row["objective"]].column
+    assert found[f"saved_{measure}"] == pytest.approx(row["saved"])
+    assert found[measure] + found[f"saved_{measure}"] == pytest.approx(row["spent"] + row["saved"])
+
+
 def test_forty_different_questions_are_asked() -> None:
     assert len({(one.logs, one.words) for one in QUESTIONS}) == len(QUESTIONS) == 40
     assert set(QUESTIONS) >= IN_TEST
@@ -202,6 +272,10 @@ def test_whatif_gives_the_decision(asked: Asked) -> None:
     assert recommendation["paths"] == plain(records(decision.paths))
     assert said["question"]["by"] == list(decision.keys)
     assert said["data"]["notes"] == list(decision.notes)
+    for group, row in zip(decision.groups, of_frame(decision), strict=True):
+        if any(run.parent_run_id is not None for run in asked.runs):
+            break  # the tables limit all agents of a family at once, and the decision one
+        check_limit_row(group, row, decision.keys, said["axes"])
     to_set = {way["group"]: way["limits"] for way in said["how_to_set"]}
     assert to_set == {name: plain(limits.given) for name, limits in decision.limits_by_group().items()}
 
@@ -210,14 +284,20 @@ def test_report_gives_the_decision(asked: Asked) -> None:
     decision, study = asked.decision, asked.study
     assert of_frame(study.found) == of_frame(decision)
     assert (study.found.keys, study.found.verdict) == (decision.keys, decision.verdict)
-    shown = without_spaces(text(study))
-    assert all(without_spaces(part) in shown for part in decision.verdict)
+    shown = text(study)
+    for part in (*decision.verdict, *decision.notes):
+        assert without_spaces(part) in without_spaces(shown)
+    whole = without_spaces(text(study, full=True) if len(decision.groups) > 1 else shown)
+    assert all(without_spaces(part) in whole for part in decision.sentences)
+    for group, row in zip(decision.groups, of_frame(decision), strict=True):
+        if group.candidate is not None and len(group.candidate.setting) == len(decision.groups) == 1:
+            check_marked_line(shown, group, row)
 
 
 @pytest.mark.slow  # it draws all figures
 def test_page_of_report_shows_the_decision(asked: Asked) -> None:
     page = without_spaces(html.unescape(re.sub(r"<[^>]+>", "", page_of(asked.study))))
-    for part in (*asked.decision.verdict, *asked.decision.sentences):
+    for part in (*asked.decision.verdict, *asked.decision.sentences, *asked.decision.notes):
         assert without_spaces(part) in page
 
 
@@ -232,7 +312,11 @@ def test_caplab_gives_the_decision(asked: Asked) -> None:
         saved = answer["saved"][0]
         assert (saved["measure"], saved["saved"]) == (row["objective"], row["saved"])
         assert saved["of"] == pytest.approx(row["spent"] + row["saved"])
-        assert (answer["families"] or answer["cut"])["n"] == row["stopped"]
+        stopped = {"n": row["stopped"], "failed": row["stopped_failures"], "succeeded": row["stopped_successes"]}
+        shown = answer["families"] or answer["cut"]
+        assert {name: shown[name] for name in stopped} == stopped
+        if group.candidate is not None:
+            check_bound(answer["at_least"], group)
 
 
 def test_page_of_caplab_holds_the_decision(asked: Asked) -> None:
@@ -251,15 +335,10 @@ def test_page_of_caplab_holds_the_decision(asked: Asked) -> None:
 
 def test_heatmap_marks_the_decision(asked: Asked) -> None:
     decision = asked.decision
-    limits = {name: [7] for name in LIMITS}
-    for group in decision.groups:
-        limits |= {name: [value] for name, value in group.setting_on.items()}
-    grid = {name: [*values, None] for name, values in limits.items()}
-    table = bl.counterfactual(asked.runs, grid=grid, by=list(decision.keys), aggregate=True)
 
     def draw() -> bl.Heatmap:
         at = {"tool_budget": decision.groups[0].setting.get("tool_budget")}
-        return bl.Heatmap(table, x="max_steps", y="doom_loop", at=at, recommended=decision)
+        return bl.Heatmap(asked.table, x="max_steps", y="doom_loop", at=at, recommended=decision)
 
     if len(decision.groups) > 1:
         with pytest.raises(SettingError, match=f"there are {len(decision.groups)} groups"):
@@ -295,3 +374,117 @@ def test_export_sets_the_limits_of_the_decision(asked: Asked) -> None:
         if len(decision.groups) == 1:
             assert without_spaces(verdict_of([group], [words_of(group)])[0]) in without_spaces(str(refusal.value))
             assert without_spaces(verdict_of([group], [words_of(group)])[0]) in said
+
+
+def test_plot_of_caps_has_the_decision_as_its_title(asked: Asked) -> None:
+    decision = asked.decision
+    if len(decision.groups) > 1:
+        return  # a decision of several groups has no setting to mark: see the heat map
+    table, (group,), (row,) = asked.table, decision.groups, of_frame(decision)
+    others = {name: group.setting.get(name) for name in LIMITS[1:]}
+    ax = Figure(figsize=(9, 4)).subplots()
+    title = bl.plots.plot_caps(table, axis="max_steps", recommended=decision, at=others, ax=ax).get_title(loc="left")
+    if group.action != "set":
+        assert without_spaces(title) == without_spaces(decision.verdict[0])
+    elif group.setting.get("max_steps") is not None:
+        assert f"keeps {span(row['kept_lower'], row['kept_upper'])} of {row['successes']:,}" in title
+        assert f"saves {format_saved(group.question, group.saved, group.spent).partition(' (')[0]}" in title
+
+
+# --- What is written down -----------------------------------------------------------------------------------------
+
+
+PRINTED: Mapping[Asked, Mapping[str, Sequence[str]]] = {
+    Asked("atlas/swebench-verified"): {"tour": (), "tutorial": ()},
+    Asked("atlas/intercode-python", "--keep 0.9"): {
+        "README": ("Here for a cap of {max_steps}, which is what the code above finds",),
+        "howto/choose_a_cap": ("here those that the cap of {max_steps} loses",),
+        "notebook 01": (
+            "{n_units} runs of {all_tasks} tasks, of which {successes} succeed",
+            "The cap keeps {kept_lower} of the {successes} successes.",
+            "With {confidence:.0%} confidence it keeps at least {keep:.0%} of future successes",
+        ),
+    },
+    Asked("atlas/intercode-python", "--keep 0.97"): {"howto/choose_a_cap": ()},
+    Asked("datasets/runs", "--keep 0.9"): {
+        "tutorial": (
+            "which would save ${next_saved:.2f} more: less than a success costs. So the decision is {max_steps}.",
+            "on tasks that did not choose it, such settings saved {heldout_saved_share:.1%} of the cost",
+        ),
+        "notebook 03": (),
+    },
+}
+"""Pages and notebooks that print the answer to a question, and what their text says of its numbers."""
+VERDICT = re.compile(r"Set (?:no limit(?: yet)?|limits|an? [a-z-]+ (?:cap|threshold|budget) of \d+)(?: for [^:]*)?:")
+"""How a verdict begins."""
+
+
+def output_of(number: str) -> str:
+    """What the cells of a notebook show, as text."""
+    from IPython.core.formatters import DisplayFormatter
+
+    format_value: Any = DisplayFormatter().format
+    shown, names = [], dict[str, Any]()
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for code in sources(BY_NUMBER[number]):
+            value = evaluate(code, names, number)
+            if isinstance(value, bl.stats.Decision):
+                shown += format_value(value)[0].values()
+    return html.unescape(re.sub(r"<[^>]+>", "", out.getvalue() + " ".join(shown)))
+
+
+def prose_of(name: str) -> str:
+    """The text of a page or a notebook, in one line, with what its blocks print."""
+    if not name.startswith("notebook"):
+        return " ".join(pages()[name].read_text(encoding="utf-8").split())
+    cells = json.loads(BY_NUMBER[name.removeprefix("notebook ")].read_text(encoding="utf-8"))["cells"]
+    return " ".join(" ".join("".join(cell["source"]).split()) for cell in cells if cell["cell_type"] == "markdown")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("asked", PRINTED, ids=lambda one: f"{one.logs} {one.words}".strip())
+def test_pages_and_notebooks_print_the_decision(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("BOOLAB_LOGS", "BOOLAB_SCOPE"):
+        monkeypatch.delenv(name, raising=False)
+    assert asked in QUESTIONS
+    (row,) = of_frame(asked.decision)
+    row["all_tasks"] = bl.runs_df(asked.runs)["task"].nunique()
+    for name, said in PRINTED[asked].items():
+        prose = prose_of(name)
+        for part in said:
+            assert part.format(**row) in prose
+        if name != "README":
+            shown = output_of(name.removeprefix("notebook ")) if name.startswith("notebook") else prose
+            parts = asked.decision.verdict[: None if name.startswith("notebook") or "choose" in name else 1]
+            assert all(without_spaces(part) in without_spaces(shown) for part in parts), name
+
+
+def test_no_page_prints_another_verdict() -> None:
+    counted = [name for printed in PRINTED.values() for name in printed if not name.startswith(("notebook", "README"))]
+    found = [
+        name
+        for name, path in pages().items()
+        for block in blocks_of(path.read_text(encoding="utf-8"))
+        for _ in VERDICT.findall(" ".join((block.shown or "").split()))
+    ]
+    assert sorted(found) == sorted(counted)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SET_OF_ROW)
+def test_readme_has_the_decision_in_a_row(name: str) -> None:
+    asked = Asked(f"atlas/{SET_OF_ROW[name]}")
+    assert asked in QUESTIONS
+    assert {*asked.decision.frame.query("action == 'set'")["objective"]} <= {"steps"}
+    assert shown_cells(name) == cells_of(asked.runs, asked.decision.frame)
+
+
+@pytest.mark.slow
+def test_demo_prints_the_decision(tmp_path: Path) -> None:
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        assert main(["demo", "-o", str(tmp_path)]) == 0
+    for part in Asked("atlas/intercode-python", "--keep 0.9").decision.verdict:
+        assert without_spaces(part) in without_spaces(out.getvalue())
