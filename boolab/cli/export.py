@@ -43,6 +43,12 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="the agent that is limited; of a recommendation for each agent, this one's (default: all agents)",
     )
     parser.add_argument(
+        "--group",
+        metavar="NAME",
+        help="of a recommendation for each group, this one's, by its name as whatif prints it: an agent that ran with "
+        "two models may be in two (default: the only one with this agent)",
+    )
+    parser.add_argument(
         "--write",
         metavar="PATH",
         nargs="?",
@@ -76,7 +82,10 @@ def _exported_settings(args: argparse.Namespace) -> Export:
     if args.logs:
         recommendation = study_from(args).found
         args.unanswered = not recommendation.limits_by_group()
-        return recommendation.export(args.target, args.agent)
+        return recommendation.export(args.target, args.agent, args.group)
+    if args.group is not None:
+        msg = "--group: a group is one of a recommendation, which needs LOGS"
+        raise SettingError(msg)
     values: dict[str, Any] = {}
     for axis in LIMITS:
         option_values = getattr(args, axis)

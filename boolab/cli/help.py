@@ -91,6 +91,7 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, *args: Any, **options: Any) -> None:  # noqa: ANN401 - as argparse declares them
         super().__init__(*args, **{"allow_abbrev": False, **options})
         self._typed: list[tuple[argparse.Action, list[str]]] = []
+        self._reads_apart = False
 
     def words_without(self, *names: str) -> list[str]:
         """The arguments as they were typed, without those of these names: for a command that is suggested next."""
@@ -102,6 +103,24 @@ class Parser(argparse.ArgumentParser):
             elif option is not None:
                 words += [*option, *values]
         return words
+
+    def parse_known_args(  # type: ignore[override] # as argparse calls it
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """Read the arguments; positional ones may stand before, between and after options.
+
+        argparse gives all that may be left out its value at the first positional argument, and refuses those that
+        follow an option.
+        """
+        found, unknown = super().parse_known_args(args, namespace)
+        if self._reads_apart or not unknown or any(word.startswith("-") for word in unknown) or subcommands(self):
+            return found, unknown
+        self._reads_apart = True
+        self._typed.clear()
+        try:
+            return self.parse_known_intermixed_args(args, namespace)
+        finally:
+            self._reads_apart = False
 
     def error(self, message: str) -> NoReturn:
         """End the process with a message about the arguments, which may be long. No optional one is missing."""

@@ -1,6 +1,7 @@
 """What is exported where a harness lacks a limit: the best of those that it has, and what is lost by that."""
 
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -48,3 +49,17 @@ def test_export_sets_the_best_limit_that_the_target_has(
 
 def test_a_target_that_has_all_limits_loses_nothing(logs: Path) -> None:
     assert bl.recommend(bl.load_runs(logs), keep=0.9, objective="steps").export("boolab").lost == ""
+
+
+def test_a_group_is_exported_by_its_name(logs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runs = bl.load_runs(logs)
+    other = [replace(run, model="other", run_id=f"other-{run.run_id}", task=f"other-{run.task}") for run in runs]
+    path = tmp_path / "two.jsonl"
+    bl.save_runs([*runs, *other], path)
+    words = f"export boolab {path} --keep 0.9 --objective steps --by model"
+    assert main(shlex.split(words)) == 1
+    assert "pass group= (--group in a terminal), one of them" in " ".join(capsys.readouterr().err.split())
+    assert main(shlex.split(f"export --group other boolab --by model {path} --keep 0.9 --objective steps")) == 0
+    assert "doom" in capsys.readouterr().out
+    assert main(shlex.split("export boolab --max-steps 5 --group other")) == 1
+    assert "needs LOGS" in capsys.readouterr().err

@@ -16,6 +16,7 @@ from boolab.limits.detectors.streaks import RepeatStreak
 from boolab.stats.recommend.candidates import Candidates
 from boolab.stats.recommend.choice import Choice
 from boolab.stats.recommend.decide import choose_tested
+from boolab.stats.recommend.decision import Decision
 from boolab.stats.recommend.fixed_sequence import JOINT_AXES, paths_of
 from boolab.stats.recommend.null_test import null_tests
 from boolab.stats.recommend.question import Question
@@ -371,3 +372,39 @@ def test_nothing_to_set_is_an_error_with_the_reason_and_a_way_on() -> None:
     assert two.limits("a").max_steps == 5
     with pytest.raises(SettingError, match="nothing can be exported. Set no limit yet: 9 successes"):
         two.limits("b")
+
+
+@pytest.fixture(scope="module")
+def two_models() -> Decision:
+    """One agent with two models, which differ in length, and another agent."""
+    short = [replace(run, model="m1") for run in plain(120) + LOOPS]
+    long = [
+        replace(run, model="m2", run_id=f"long-{run.run_id}", task=f"long-{run.task}")
+        for run in [*plain(120, "abcdefghijkl"), *(run_of(2000 + i, "ab" + "c" * 40, success=False) for i in range(6))]
+    ]
+    other = [replace(run, agent="b", run_id=f"b-{run.run_id}", task=f"b-{run.task}") for run in plain(120) + LOOPS]
+    return bl.recommend([*short, *long, *other], keep=0.9, objective="steps", by=["agent", "model"])
+
+
+def test_groups_of_one_agent_are_exported_by_their_names(two_models: Decision) -> None:
+    names = [", ".join(group.names) for group in two_models.groups]
+    assert names == ["a, m1", "a, m2", "b, m"]
+    caps = {name: two_models.limits(group=name).max_steps for name in names}
+    assert caps == {"a, m1": 5, "a, m2": 13, "b, m": 5}
+    assert "A step cap of 13" in two_models.export("claude-code", group="a, m2").text
+    assert two_models.limits("b") == two_models.limits(group="b, m")
+    assert two_models.limits("a", "a, m2").agent == "a"
+    message = (
+        r"there are 2 groups, each with a setting of its own \(a, m1; a, m2\): pass group= \(--group in a terminal\)"
+    )
+    with pytest.raises(SettingError, match=message):
+        two_models.limits("a")
+    with pytest.raises(SettingError, match="group='a, m3': there is no such group; did you mean 'a, m"):
+        two_models.limits(group="a, m3")
+    with pytest.raises(SettingError, match="agent='b': there is no group of that agent"):
+        two_models.limits("b", "a, m1")
+
+
+def test_an_agent_with_two_settings_is_named(two_models: Decision) -> None:
+    (note,) = [note for note in two_models.notes if "holds one at a time" in note]
+    assert note.startswith("a has a setting in 2 groups (a, m1; a, m2), and holds one at a time")

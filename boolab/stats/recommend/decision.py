@@ -167,11 +167,12 @@ class Decision(Finding):
         row = self.frame.iloc[0].to_dict()
         return {str(name): None if is_missing(value) else value for name, value in row.items()}
 
-    def limits(self, agent: str | None = None) -> Limits:
+    def limits(self, agent: str | None = None, group: str | None = None) -> Limits:
         """The limits to set for one group, with how they are counted.
 
         Args:
             agent: Which agent's, where each has a setting of its own; else the name of the agent that they are for.
+            group: Which group's, by its name in the sentences: the values of `keys`, with commas.
 
         Returns:
             The limits.
@@ -184,16 +185,16 @@ class Decision(Finding):
             >>> bl.recommend(bl.load_dataset("atlas/intercode-python"), keep=0.9).limits("coder").max_steps
             3
         """
-        group = self._group(agent)
-        if group.action != "set":
-            raise SettingError(f"nothing can be exported. {self._why(group)} {self._try}")
-        return self._limits(group, agent)
+        found = self._group(agent, group)
+        if found.action != "set":
+            raise SettingError(f"nothing can be exported. {self._why(found)} {self._try}")
+        return self._limits(found, agent)
 
     def limits_by_group(self) -> dict[str, Limits]:
         """The limits to set for each group that has some, by the name of the group; "" if there is one group only."""
         return {self._name(group): self._limits(group) for group in self.groups if group.action == "set"}
 
-    def export(self, target: str, agent: str | None = None) -> Export:
+    def export(self, target: str, agent: str | None = None, group: str | None = None) -> Export:
         """The limits to set as the settings of a harness: what to paste where.
 
         Where the harness lacks one of the limits, the best decision among those that it has is exported, and a note
@@ -202,6 +203,7 @@ class Decision(Finding):
         Args:
             target: The harness, such as "claude-code": one of `boolab.harnesses.exports.export.TARGETS`.
             agent: Which agent's, where each has a setting of its own; else the name of the agent that it is for.
+            group: Which group's, by its name in the sentences: the values of `keys`, with commas.
 
         Returns:
             The texts; `print` shows them, and their `write` sets them in files.
@@ -218,8 +220,8 @@ class Decision(Finding):
         """
         from boolab.harnesses.exports.export import export
 
-        self.limits(agent)  # or the reason why there are none
-        limits, note = self.limits_for(target, self._group(agent), agent)
+        self.limits(agent, group)  # or the reason why there are none
+        limits, note = self.limits_for(target, self._group(agent, group), agent)
         return replace(export(target, limits), lost=note)
 
     def limits_for(self, target: str, group: GroupDecision, agent: str | None = None) -> tuple[Limits, str]:
@@ -262,9 +264,14 @@ class Decision(Finding):
     def _name(self, group: GroupDecision) -> str:
         return group_name(group.names) if self.keys else ""
 
-    def _group(self, agent: str | None) -> GroupDecision:
+    def _group(self, agent: str | None, name: str | None = None) -> GroupDecision:
         """The group that is meant."""
         groups = list(self.groups)
+        if name is not None:
+            groups = [group for group in groups if name in (self._name(group), ", ".join(map(str, group.names)))]
+            if not groups:
+                names = [self._name(group) for group in self.groups]
+                raise SettingError(f"group={name!r}: there is no such group{near(name, names, 'groups')}")
         if agent is not None and "agent" in self.keys:
             index = self.keys.index("agent")
             groups = [group for group in groups if group.names[index] == agent]
@@ -276,11 +283,8 @@ class Decision(Finding):
         if not groups:
             raise SettingError(f"nothing can be exported. {' '.join(self.sentences)} {self._try}")
         names = [group_name(group.names) for group in groups]
-        advice = (
-            "pass agent= (--agent in a terminal), one of them"
-            if self.keys == ("agent",)
-            else "give the runs of one of them alone"
-        )
+        option = "agent" if self.keys == ("agent",) else "group"
+        advice = f"pass {option}= (--{option} in a terminal), one of them"
         msg = f"there are {len(groups)} groups, each with a setting of its own ({'; '.join(names)}): {advice}"
         raise SettingError(msg)
 

@@ -33,6 +33,24 @@ def notes_by_kind(each: Sequence[tuple[Sequence[str], Sequence[str]]]) -> Iterat
     yield from common
 
 
+def shared_agent_notes(groups: Sequence[GroupDecision], keys: Sequence[str]) -> Iterator[str]:
+    """The agents that have a setting in several groups: the commands that set them name the same agent."""
+    if "agent" not in keys:
+        return
+    index = keys.index("agent")
+    by_agent: dict[object, list[str]] = {}
+    for group in groups:
+        if group.action == "set":
+            by_agent.setdefault(group.names[index], []).append(group_name(group.names))
+    for agent, names in by_agent.items():
+        if len(names) > 1:
+            groups_in_words = f"{count(len(names), 'group')} ({'; '.join(names[:_NAMED])})"
+            yield (
+                f"{group_name([agent])} has a setting in {groups_in_words}, and holds one at a time: "
+                "set that of the group of its next runs (group=, in a terminal --group)."
+            )
+
+
 class DataNotes:
     """Notes on the data of some groups.
 

@@ -34,7 +34,7 @@ from boolab.stats.recommend.decide import GroupDecision, decide
 from boolab.stats.recommend.decision import RESERVED, Decision, groups_frame, table_of_groups
 from boolab.stats.recommend.fixed_sequence import DEPENDENCE, JOINT_AXES, Dependence
 from boolab.stats.recommend.groups import default_keys, kinds_of, least_errors, name_of, shared_errors
-from boolab.stats.recommend.notes import DataNotes, notes_by_kind
+from boolab.stats.recommend.notes import DataNotes, notes_by_kind, shared_agent_notes
 from boolab.stats.recommend.one_for_all import compare_with_one
 from boolab.stats.recommend.question import Question, axes_of, check_policy, measure_of
 from boolab.stats.recommend.units import group_numbers, unit_of_ledger
@@ -189,7 +189,7 @@ def recommend(
         title=f"Which limits keep {level(keep)} of the successes, at {level(confidence)} confidence",
         frame=frame,
         sentences=tuple(filter(None, [compared_in_words(groups, keys, one_for_all), *of_groups])),
-        notes=(*notes_by_kind(notes), *repeats, *_notes_of_runs(recorded, identity)),
+        notes=(*notes_by_kind(notes), *shared_agent_notes(groups, keys), *repeats, *_notes_of_runs(recorded, identity)),
         table=table_of_groups(frame, keys, order),
         groups=tuple(groups),
         keys=tuple(keys),
