@@ -121,8 +121,8 @@ def without_promise(table: FeatureTable) -> str:
     judged = judge_held_out(table, FOLDS, 0, learn)
     assert judged is not None
     bootstrap = ClusterBootstrap(table.task)
-    saved = bootstrap.ratio(judged.saved, table.steps)
-    kept = bootstrap.ratio(judged.kept & table.success, table.success, proportion=True)
+    saved = bootstrap.share(judged.saved, table.steps)
+    kept = bootstrap.share(judged.kept & table.success, table.success)
     return " | ".join(span_of(one.value, one.low, one.high) for one in (saved, kept))
 
 

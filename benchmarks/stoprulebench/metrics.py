@@ -33,7 +33,7 @@ import numpy.typing as npt
 
 from benchmarks.stoprulebench.first_stops import NEVER, Stops
 from benchmarks.stoprulebench.recordings import Floats, Recordings
-from boolab.stats.intervals import ClusterBootstrap, percentiles
+from boolab.stats.intervals import ClusterBootstrap, Interval, clopper_pearson, expand_tail, percentiles
 from boolab.whatif.step_table import Ints
 
 FIGURES: Final = ("score", "saved_steps", "saved_cost", "kept", "area")
@@ -182,7 +182,6 @@ class SetWeights:
         last, first = data.first[rows + 1], data.first[rows]
         spent = np.where(has_cost, so_far[last] - so_far[first], 0.0)
         left = np.where(stopped[0] & has_cost, so_far[last] - so_far[first + stops[0]], 0.0)
-        share = self._bootstrap.ratio(np.where(stopped[0], 0, success), success, proportion=True)
         return Samples(
             {
                 "score": (saved * mixed(kept, keep))[:, 0],
@@ -191,8 +190,21 @@ class SetWeights:
                 "kept": kept[:, 0],
                 "area": area(kept, saved),
             },
-            Figure(*(None if np.isnan(end) else round(float(end), 6) for end in share[:3])),
+            self._kept_figure(kept[:, 0], success),
         )
+
+    def _kept_figure(self, kept: Floats, success: npt.ArrayLike) -> Figure:
+        """The share that is kept, and in each sample, with the interval that version 2 states: submissions hold it."""
+        by_task = self._bootstrap.sums(success)
+        if not by_task.any():
+            return Figure(None, None, None)
+        n = float(by_task.sum() ** 2 / (by_task**2).sum())
+        ends = clopper_pearson(min(n * float(kept[0]), n), n)
+        tail = float(expand_tail(_TAIL, np.count_nonzero(by_task)))
+        if by_task.max() > 1 and not np.isnan(tail):
+            low, high = percentiles(kept[1:, None], [tail, 1 - tail])[:, 0]
+            ends = Interval(min(ends.low, low), max(ends.high, high))
+        return Figure(*(round(float(end), 6) for end in (kept[0], *ends)))
 
     def _ratio(self, above: npt.ArrayLike, below: npt.ArrayLike) -> Floats:
         """A ratio of sums: samples x levels. NaN where the denominator is 0."""

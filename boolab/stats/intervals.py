@@ -1,22 +1,31 @@
 """Confidence intervals for shares, ratios, means and standard deviations, also where observations come in clusters.
 
 Runs of the same task resemble each other: ten copies of one run are one observation and not ten. So `ClusterBootstrap`
-resamples whole clusters, and a bound for a share rests on the effective number of clusters. `share`, `mean` and
-`spread` take the variance between clusters, by linearisation, and never less than independent observations would have:
-a few clusters can be alike by chance.
+resamples whole clusters. `share`, `mean` and `spread`, of steps, take the variance between clusters, by linearisation,
+and never less than independent observations would have: a few clusters can be alike by chance.
 
-Sources: Clopper and Pearson, Biometrika 26 (1934) 404-413; Kish, Survey Sampling (1965), 8.2 (effective number);
-Field and Welsh, J. R. Stat. Soc. B 69 (2007) 369-390 (resampling of clusters); Hesterberg, The American Statistician 69
-(2015) 371-386 (the percentile interval widened to what Student's t gives for a mean, because the bootstrap's spread is
-too small in small samples); Korn and Graubard, Survey Methodology 24 (1998) 193-201 (the Clopper-Pearson interval of a
-share on the effective number of observations, with its correction for few clusters); Woodruff, JASA 66 (1971) 411-414
-(the variance of a ratio by linearisation).
+A share of what is in clusters (of alarms that are right, of successes that are kept, of runs that continue) has the
+interval of Clopper and Pearson, for whole clusters. Each sample weighs the clusters by independent exponential numbers,
+and has one more cluster, as large as the largest: at the lower end it has no part in the share, at the upper end it is
+all in it. So a kind of cluster that is rare, and not on record, is allowed for; as in `boolab.stats.kept_share`, the
+one assumption is that no cluster to come is larger than the largest on record. Where all have one size, and each is in
+the share as a whole or not at all, the quantiles of such samples are Clopper and Pearson's, and none is drawn. In
+general it is a conjecture, and measured by the tests, that the method misses no more often than it should. A promise,
+as that of `recommend`, rests on `kept_share`, which is proved.
+
+Sources: Clopper and Pearson, Biometrika 26 (1934) 404-413; Gaffke, Math. Methods of Statistics 14 (2005), and
+Learned-Miller and Thomas, arXiv 1905.06208 (bounded observations, one more of which is the largest); Field and Welsh,
+J. R. Stat. Soc. B 69 (2007) 369-390 (resampling of clusters); Hesterberg, The American Statistician 69 (2015) 371-386
+(the percentile interval widened to what Student's t gives for a mean, because the bootstrap's spread is too small in
+small samples); Korn and Graubard, Survey Methodology 24 (1998) 193-201 (`share`: the Clopper-Pearson interval on the
+effective number of observations, with its correction for few clusters); Woodruff, JASA 66 (1971) 411-414 (the variance
+of a ratio by linearisation).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import product
 from typing import Any, NamedTuple, TypeAlias
 
@@ -34,9 +43,8 @@ Labels: TypeAlias = "npt.ArrayLike | pd.Series[Any] | Iterable[object]"
 
 REPETITIONS = 2000
 _CELLS = 4_000_000  # weights drawn at a time: 32 MB as float64
-_KEPT_CELLS = 64_000_000  # weights kept for the next question: 128 MB as uint16
+_KEPT_BYTES = 128_000_000  # of weights that are kept for the next question
 _CLUSTERS_AT_ONCE = 32
-_ROUNDING = 1e-12
 
 
 class Interval(NamedTuple):
@@ -49,15 +57,13 @@ class Interval(NamedTuple):
 class Estimate(NamedTuple):
     """A value with its interval for each column; NaN where it is undefined.
 
-    `low` and `high` have the shape of `value`. `clusters` is the number of clusters with a nonzero denominator, and
-    `effective` the effective sample size: the number of clusters of equal size with the same information.
+    `low` and `high` have the shape of `value`. `clusters` is the number of clusters with a nonzero denominator.
     """
 
     value: Array
     low: Array
     high: Array
     clusters: npt.NDArray[np.int64]
-    effective: Array
 
 
 def interval_columns(*names: str) -> list[str]:
@@ -99,13 +105,6 @@ def clopper_pearson(successes: float, n: float, confidence: float = 0.95) -> Int
     return Interval(float(lower_bound(successes, n, one_sided)), float(upper_bound(successes, n, one_sided)))
 
 
-def runs_needed(keep: float = 0.95, confidence: float = 0.95) -> int:
-    """The least n with `keep ** n <= 1 - confidence`: so many successes, none lost, show that `keep` is retained."""
-    alpha = 1 - check_confidence(confidence)
-    # Without the margin, rounding would add one run where keep ** n is just 1 - confidence.
-    return math.ceil(math.log(alpha) / math.log(check_confidence(keep, "keep")) - _ROUNDING)
-
-
 def expand_tail(tail: float, clusters: npt.ArrayLike) -> Array:
     """The tail of the bootstrap's percentiles that gives what Student's t would for a mean (Hesterberg 2015, 5.3).
 
@@ -118,7 +117,7 @@ def expand_tail(tail: float, clusters: npt.ArrayLike) -> Array:
 
 
 class ClusterBootstrap:
-    """Intervals for ratios of sums over observations in clusters.
+    """Intervals for shares, and for ratios of them, over observations in clusters.
 
     Whole clusters are drawn with replacement, as many as there are. All columns use the same draws, so that settings
     which share their runs are compared on the same draws.
@@ -139,26 +138,44 @@ class ClusterBootstrap:
         self.seed = seed
         self._order = np.argsort(codes, kind="stable")
         self._starts = np.searchsorted(codes[self._order], np.arange(self.n_clusters))
-        self._drawn: list[npt.NDArray[np.uint16]] = []
+        self._kept: dict[str, list[npt.NDArray[Any]]] = {}
 
     def weights(self) -> Iterator[npt.NDArray[np.uint16]]:
         """How often each cluster was drawn, in blocks of shape (some of the repetitions, clusters)."""
-        if self._drawn:
-            yield from self._drawn
+        n = self.n_clusters
+
+        def draw(rng: np.random.Generator, rows: int) -> npt.NDArray[np.uint16]:
+            draws = rng.integers(n, size=(rows, n)) + n * np.arange(rows)[:, None]
+            return np.bincount(draws.ravel(), minlength=rows * n).reshape(rows, n).astype(np.uint16)
+
+        return self._blocks("whole", draw)
+
+    def weights_with_one_more(self) -> Iterator[npt.NDArray[np.float32]]:
+        """The exponential weight of each cluster, and in the last column that of one more, in blocks as `weights`."""
+
+        def draw(rng: np.random.Generator, rows: int) -> npt.NDArray[np.float32]:
+            return rng.standard_exponential((rows, self.n_clusters + 1), dtype=np.float32)
+
+        return self._blocks("one more", draw)
+
+    def _blocks(
+        self, name: str, draw: Callable[[np.random.Generator, int], npt.NDArray[Any]]
+    ) -> Iterator[npt.NDArray[Any]]:
+        """Rows of weights, one for each repetition: the same each time."""
+        if name in self._kept:
+            yield from self._kept[name]
             return
         rng = np.random.default_rng(self.seed)
-        n = self.n_clusters
-        size = max(1, _CELLS // max(n, 1))
-        keep = self.repetitions * n <= _KEPT_CELLS
-        blocks = []
+        size = max(1, _CELLS // max(self.n_clusters, 1))
+        blocks: list[npt.NDArray[Any]] = []
+        n_bytes = 0
         for start in range(0, self.repetitions, size):
-            rows = min(size, self.repetitions - start)
-            draws = rng.integers(n, size=(rows, n)) + n * np.arange(rows)[:, None]
-            block = np.bincount(draws.ravel(), minlength=rows * n).reshape(rows, n).astype(np.uint16)
-            if keep:
-                blocks.append(block)
+            block = draw(rng, min(size, self.repetitions - start))
+            n_bytes += block.nbytes
+            blocks = [*blocks, block] if n_bytes <= _KEPT_BYTES else []
             yield block
-        self._drawn = blocks
+        if n_bytes <= _KEPT_BYTES:
+            self._kept[name] = blocks
 
     def sums(self, values: npt.ArrayLike) -> Array:
         """Sums by cluster: shape (observations, ...) becomes (clusters, ...)."""
@@ -172,67 +189,47 @@ class ClusterBootstrap:
             return np.zeros((0, *array.shape[1:]))
         return np.asarray(np.add.reduceat(array[self._order], self._starts, axis=0), dtype=float)
 
-    def ratio(
-        self,
-        numerator: npt.ArrayLike,
-        denominator: npt.ArrayLike,
-        confidence: float = 0.95,
-        *,
-        proportion: bool | npt.NDArray[np.bool_] = False,
-    ) -> Estimate:
-        """A ratio of sums with its two-sided percentile interval, for any number of columns at once.
+    def share(self, parts: npt.ArrayLike, wholes: npt.ArrayLike, confidence: float = 0.95) -> Estimate:
+        """A share with its two-sided interval, for any number of columns at once: see the module.
 
-        - `numerator`: shape (observations,) or (observations, columns).
-        - `denominator`: not below 0; the same shape, or (observations,) for all columns.
-        - `proportion`: whether the numerator is a part of the denominator, as in precision and recall; for all columns,
-          or for each. Then the interval is at least as wide as the Clopper-Pearson interval with the effective number
-          of clusters as n: where all or none are counted, every sample of a bootstrap is the same, whatever the sample
-          size. Where no cluster adds more than 1 to the denominator, it is that interval alone.
-
-        Returns values and intervals of shape () or (columns,). NaN where the denominator is 0; the interval alone is
-        NaN where one cluster has the whole denominator and `proportion` is False.
+        `parts` and `wholes` are what is counted, and of what: shape (observations,) or (observations, columns); of
+        either, one column for all. Returns values and intervals of shape () or (columns,). NaN where the whole is 0.
         """
-        check_confidence(confidence)
-        numerators, denominators = self.sums(numerator), self.sums(denominator)
-        if (np.asarray(denominator, float) < 0).any():
-            msg = "a denominator is negative"
-            raise SettingError(msg)
-        shape = np.broadcast_shapes(numerators.shape[1:], denominators.shape[1:])
-        numerators, denominators = _columns(numerators), _columns(denominators)
-        total = denominators.sum(axis=0)
-        value = _divide(numerators.sum(axis=0), total)
-        part = np.broadcast_to(np.asarray(proportion, dtype=bool), value.shape)
-        if not np.all(~part | ((numerators >= 0) & (numerators <= denominators))):
-            msg = "a proportion's numerator must be between 0 and its denominator"
-            raise SettingError(msg)
-        clusters = np.broadcast_to((denominators > 0).sum(axis=0), value.shape)
-        effective = np.broadcast_to(_divide(total**2, (denominators**2).sum(axis=0)), value.shape)
-        tail = (1 - confidence) / 2
-        level = expand_tail(tail, clusters)
-        exact = part & np.broadcast_to(denominators.max(axis=0, initial=0) <= 1, value.shape)
-        resampled = (clusters > 1) & ~exact
-        low, high = np.full((2, *value.shape), np.nan)
-        if resampled.any():
-            numerators, denominators = (
-                np.broadcast_to(sums, (len(sums), *value.shape))[:, resampled] for sums in (numerators, denominators)
-            )
-            low[resampled], high[resampled] = percentiles(
-                self._ratios(numerators, denominators), np.stack([level[resampled], 1 - level[resampled]])
-            )
-        if part.any():
-            n = np.nan_to_num(effective)
-            x = np.clip(n * np.nan_to_num(value), 0, n)
-            exact_low, exact_high = lower_bound(x, n, 1 - tail), upper_bound(x, n, 1 - tail)
-            low = np.where(part, np.fmin(low, exact_low), low)
-            high = np.where(part, np.fmax(high, exact_high), high)
-        unknown = np.isnan(value)
-        return Estimate(
-            value.reshape(shape),
-            np.where(unknown, np.nan, low).reshape(shape),
-            np.where(unknown, np.nan, high).reshape(shape),
-            clusters.astype(np.int64).reshape(shape),
-            np.nan_to_num(effective).reshape(shape),
+        tail = (1 - check_confidence(confidence)) / 2
+        part_sums, whole_sums = self.sums(parts), self.sums(wholes)
+        shape = np.broadcast_shapes(part_sums.shape[1:], whole_sums.shape[1:])
+        counted, of = (
+            np.broadcast_to(_columns(sums), (len(sums), int(np.prod(shape)))) for sums in (part_sums, whole_sums)
         )
+        if not np.all((counted >= 0) & (counted <= of)):
+            msg = "a part must be between 0 and its whole"
+            raise SettingError(msg)
+        value = _divide(counted.sum(axis=0), of.sum(axis=0))
+        low, high = np.full((2, *value.shape), np.nan)
+        known = ~np.isnan(value)
+        largest = of.max(axis=0, initial=0)[known]
+        x, n = counted.sum(axis=0)[known] / largest, of.sum(axis=0)[known] / largest
+        low[known], high[known] = lower_bound(x, n, 1 - tail), upper_bound(x, n, 1 - tail)
+        # Where each cluster counts as a whole, or not at all, these are the quantiles of the samples.
+        resampled = (((of > 0) & (of < of.max(axis=0, initial=0))) | ((counted > 0) & (counted < of))).any(axis=0)
+        if resampled.any():
+            without, with_all = self._shares_with_one_more(counted[:, resampled], of[:, resampled])
+            low[resampled] = np.minimum(percentiles(without, [tail])[0], value[resampled])
+            high[resampled] = np.maximum(percentiles(with_all, [1 - tail])[0], value[resampled])
+        clusters = (of > 0).sum(axis=0).astype(np.int64)
+        return Estimate(value.reshape(shape), low.reshape(shape), high.reshape(shape), clusters.reshape(shape))
+
+    def _shares_with_one_more(self, parts: Array, wholes: Array) -> tuple[Array, Array]:
+        """The shares in each sample, with one more cluster that has no part, or all: shape (repetitions, columns)."""
+        distinct, (part_columns, whole_columns) = _distinct_columns(parts, wholes)
+        largest = wholes.max(axis=0)
+        without, with_all = [], []
+        for block in self.weights_with_one_more():
+            sums, one_more = block[:, :-1].astype(float) @ distinct, block[:, -1:] * largest
+            total = sums[:, whole_columns] + one_more
+            without.append(sums[:, part_columns] / total)
+            with_all.append((sums[:, part_columns] + one_more) / total)
+        return np.concatenate(without), np.concatenate(with_all)
 
     def quotient(
         self,
@@ -241,6 +238,8 @@ class ClusterBootstrap:
         confidence: float,
     ) -> tuple[Array, Array]:
         """The percentile interval of one ratio of sums over another, such as precision over the share of positives.
+
+        It is valid for many clusters, none of which has much of all.
 
         `numerator_ratio`: its numerator and denominator; shape (observations, columns) each. `denominator_ratio`: those
         of the ratio below it; the same shape. Returns both ends, of shape (columns,). NaN where fewer than two clusters
@@ -280,21 +279,20 @@ class ClusterBootstrap:
 
     def _ratios(self, numerators: Array, denominators: Array) -> Array:
         """The ratio in each sample; shape (repetitions, columns). NaN where a sample's denominator is 0."""
-        distinct, column_index = _distinct_columns(np.concatenate((numerators, denominators), axis=1))
-        numerator_columns, denominator_columns = np.split(column_index, 2)
+        distinct, (numerator_columns, denominator_columns) = _distinct_columns(numerators, denominators)
         sums = (block.astype(float) @ distinct for block in self.weights())
         return np.concatenate([_divide(block[:, numerator_columns], block[:, denominator_columns]) for block in sums])
 
 
-def _distinct_columns(array: Array) -> tuple[Array, npt.NDArray[np.intp]]:
-    """The columns that differ, and for each column its place among them: rules often share their denominators."""
+def _distinct_columns(numerators: Array, denominators: Array) -> tuple[Array, Sequence[npt.NDArray[np.intp]]]:
+    """The columns that differ, and the places of each array's among them: rules often share their denominators."""
     index_by_bytes: dict[bytes, int] = {}
-    columns = np.ascontiguousarray(array.T)
+    columns = np.ascontiguousarray(np.concatenate((numerators, denominators), axis=1).T)
     indices = np.array(
         [index_by_bytes.setdefault(column.tobytes(), len(index_by_bytes)) for column in columns], dtype=np.intp
     )
     first = np.unique(indices, return_index=True)[1]
-    return np.ascontiguousarray(columns[first].T), indices
+    return np.ascontiguousarray(columns[first].T), np.split(indices, 2)
 
 
 def _columns(array: Array) -> Array:
@@ -340,7 +338,10 @@ NO_ESTIMATE = Estimated(math.nan, math.nan, math.nan, 0, 0)
 
 
 def share(parts: npt.ArrayLike, wholes: npt.ArrayLike, confidence: float = 0.95) -> Estimated:
-    """The share of true observations, with its Korn-Graubard interval.
+    """The share of true observations, such as steps with an error, with its Korn-Graubard interval.
+
+    Clusters are the units: their variance is estimated, which is valid for many clusters, none of which has much of
+    all, and a share that is not close to 0 or 1. Shares of tasks or of their runs have `ClusterBootstrap.share`.
 
     A single cluster does not show how clusters differ: then its observations count as independent. `parts` and `wholes`
     are the numbers of true and of all observations of each cluster; shape (clusters,).

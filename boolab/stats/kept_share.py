@@ -201,27 +201,6 @@ def tasks_missing(lost: Counts, successes: Counts, keep: float, error: float, *,
     return high
 
 
-def least_error(n_tasks: int, successes: int, keep: float) -> float:
-    """The least error at which a setting that loses nothing is shown to keep enough.
-
-    Args:
-        n_tasks: How many tasks there are.
-        successes: How many successes each has.
-        keep: See `keeps_enough`.
-
-    Returns:
-        The error.
-
-    Example:
-        >>> round(least_error(59, 1, 0.95), 4), round(least_error(67, 3, 0.95), 4)
-        (0.0485, 0.0494)
-    """
-    if successes <= 1:
-        return float(independent_chance(0, n_tasks, keep))
-    wealth = _log_wealth(np.zeros(1), np.ones(1), keep, 1.0) * n_tasks
-    return float(np.exp(-np.logaddexp.reduce(wealth + np.log([part for part, _ in STAKES]))))
-
-
 def most_lost(n: int, keep: float, error: float) -> int:
     """How many of n independent successes may be lost, so that a setting is shown to keep enough; -1 if none may.
 

@@ -91,9 +91,9 @@ def survival(
         docs/terms.md), and `success_by` ("label", or NA). Its table has a row for each group, with the median number;
         its `tests` have a row for each pair of groups.
 
-        Intervals are log-log (Kaplan-Meier by scipy, Aalen-Johansen by the delta method). Where several runs share a
-        task, they are percentiles of a bootstrap that resamples tasks, widened for few tasks, and a note reports it.
-        Where no unit has ended, or all have, they are Clopper-Pearson intervals on the effective sample size. Groups
+        Intervals are log-log (Kaplan-Meier by scipy, Aalen-Johansen by the delta method); where no unit has ended, or
+        all have, Clopper-Pearson. Where several runs share a task, they resample whole tasks and one more, as large as
+        the largest, so that runs of a task may depend on each other in any way; a note reports it. Groups
         are compared by the logrank test, corrected by Holm.
 
     Raises:

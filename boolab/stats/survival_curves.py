@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import sparse, special, stats  # type: ignore[import-untyped] # scipy has no types
 
-from boolab.stats.intervals import Array, ClusterBootstrap, Labels, expand_tail, lower_bound, percentiles, upper_bound
+from boolab.stats.intervals import Array, ClusterBootstrap, Labels, lower_bound, percentiles, upper_bound
 
 Counts: TypeAlias = npt.NDArray[np.int64]
 Flags: TypeAlias = npt.NDArray[np.bool_]
@@ -90,17 +90,16 @@ def curve(
         name: _incidence(at_risk, ends_at, np.bincount(time_index[flags], minlength=n), alive_before, confidence)
         for name, flags in kinds.items()
     }
-    # At risk over survival until then: how many units the estimate rests on, all of them if none was censored before.
-    effective = at_risk / np.maximum(alive_before, _ROUNDING)
-    if clusters is not None:
+    if clusters is None:
+        # At risk over survival until then: how many units it rests on, all of them if none was censored before.
+        effective = at_risk / np.maximum(alive_before, _ROUNDING)
+        survived = _ends(survived, effective, confidence)
+        incidence = {name: _ends(share, effective, confidence) for name, share in incidence.items()}
+    else:
         bootstrap = clusters if isinstance(clusters, ClusterBootstrap) else ClusterBootstrap(clusters)
         limits = _resampled_limits(time_index, has_ended, kinds, bootstrap, confidence)
-        survived = Share(alive, *limits[""])
-        incidence = {name: Share(share.value, *limits[name]) for name, share in incidence.items()}
-        sizes = np.bincount(bootstrap.codes).astype(float)
-        effective *= sizes.sum() / (sizes**2).sum()  # Kish's effective number of clusters, over that of units
-    survived = _ends(survived, effective, confidence)
-    incidence = {name: _ends(share, effective, confidence) for name, share in incidence.items()}
+        survived = _around(alive, *limits[""])
+        incidence = {name: _around(share.value, *limits[name]) for name, share in incidence.items()}
     return Curve(time, at_risk, ends_at, leave_at - ends_at, survived, incidence)
 
 
@@ -168,10 +167,7 @@ def _incidence(at_risk: Counts, ends_at: Counts, ends: Counts, alive_before: Arr
 
 
 def _ends(share: Share, effective: Array, confidence: float) -> Share:
-    """The share, with Clopper-Pearson intervals on the effective number where it is 0 or 1.
-
-    There neither a variance nor a bootstrap has any information.
-    """
+    """The share, with Clopper-Pearson intervals on the effective number where it is 0 or 1, and has no variance."""
     is_zero, is_one = share.value <= _ROUNDING, share.value >= 1 - _ROUNDING
     sure = (1 + confidence) / 2
     low = np.where(is_zero, 0.0, np.where(is_one, lower_bound(effective, effective, sure), share.low))
@@ -185,17 +181,22 @@ def _resampled_limits(
     kinds: Mapping[str, Flags],
     bootstrap: ClusterBootstrap,
     confidence: float,
-) -> dict[str, Array]:
-    """Percentile intervals from resampled clusters: of the survival under "", of each incidence under its name.
+) -> dict[str, tuple[Array, Array]]:
+    """Percentile intervals from weighted clusters: of the survival under "", of each incidence under its name.
+
+    Tasks are the units: each sample weighs whole clusters, so runs of one may depend on each other in any way. As for a
+    share (`boolab.stats.intervals`), one more cluster is added, as large as the largest, which stays at risk. At each
+    time it may have ended just then, or not yet: the lower end of the survival and the upper end of an incidence are
+    those with its end in it, the others those without.
 
     What happens is counted by cluster and time, and the counts of each sample are its weights times these. Times come
     in blocks, so that the counts of all samples are never in memory for all times at once: each sample carries its
     number at risk, and its survival and incidences so far.
     """
-    tail = float(expand_tail((1 - confidence) / 2, bootstrap.n_clusters))
-    levels = [tail, 1 - tail]
-    # Counts are whole numbers below 2 ** 24, which float32 holds exactly.
-    sample_weights = np.concatenate([block.T for block in bootstrap.weights()], axis=1).astype(np.float32, order="C")
+    tail = (1 - confidence) / 2
+    sample_weights = np.concatenate([block.T for block in bootstrap.weights_with_one_more()], axis=1)
+    sizes = np.bincount(bootstrap.codes)
+    sample_weights, one_more = np.ascontiguousarray(sample_weights[:-1]), sizes.max() * sample_weights[-1].astype(float)
 
     def sum_by_time(flags: Flags) -> sparse.csr_array:
         shape = (int(time_index.max()) + 1, bootstrap.n_clusters)
@@ -207,23 +208,35 @@ def _resampled_limits(
         name: sum_by_time(flags)
         for name, flags in {_AT_TIME: np.ones_like(has_ended), _ENDED: has_ended, **kinds}.items()
     }
-    at_risk = (np.bincount(bootstrap.codes).astype(np.float32) @ sample_weights).astype(float)
+    at_risk = (sizes.astype(np.float32) @ sample_weights).astype(float)
     alive = np.ones(sample_weights.shape[1])
     so_far = {name: np.zeros(sample_weights.shape[1]) for name in kinds}
-    limits: dict[str, list[Array]] = {name: [] for name in ("", *kinds)}
+    limits: dict[str, list[tuple[Array, Array]]] = {name: [] for name in ("", *kinds)}
+
+    def add_limits(name: str, lower: Array, upper: Array) -> None:
+        limits[name].append((percentiles(lower.T, [tail])[0], percentiles(upper.T, [1 - tail])[0]))
+
     for start in range(0, counts[_AT_TIME].shape[0], _BLOCK):
         at_time, ended, *ends = (
             (count[start : start + _BLOCK] @ sample_weights).astype(float) for count in counts.values()
         )
-        # Those at risk at the block's start, less those who left since.
-        risk = at_risk - np.cumsum(at_time, axis=0) + at_time
-        safe = np.where(risk > 0, risk, 1.0)
-        after = alive * np.cumprod(1 - ended / safe, axis=0)
+        # Those at risk at the block's start, less those who left since; sums of float32 are a little off.
+        risk = np.maximum(at_risk - np.cumsum(at_time, axis=0) + at_time, ended) + one_more
+        after = alive * np.cumprod(1 - ended / risk, axis=0)
         alive_before = np.concatenate((alive[None, :], after[:-1]))
-        limits[""].append(percentiles(after.T, levels))
+        its_part = alive_before * one_more / risk
+        add_limits("", after - its_part, after)
         for name, of_kind in zip(kinds, ends, strict=True):
-            value = so_far[name] + np.cumsum(alive_before * of_kind / safe, axis=0)
-            limits[name].append(percentiles(value.T, levels))
+            value = so_far[name] + np.cumsum(alive_before * of_kind / risk, axis=0)
+            add_limits(name, value, value + its_part)
             so_far[name] = value[-1]
         alive, at_risk = after[-1], at_risk - at_time.sum(axis=0)
-    return {name: np.concatenate(parts, axis=1) for name, parts in limits.items()}
+    return {
+        name: (np.concatenate([low for low, _ in parts]), np.concatenate([high for _, high in parts]))
+        for name, parts in limits.items()
+    }
+
+
+def _around(value: Array, low: Array, high: Array) -> Share:
+    """A share with its limits, which are never beyond it: sums of float32 are a little off."""
+    return Share(value, np.minimum(low, value), np.maximum(high, value))

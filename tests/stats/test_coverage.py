@@ -15,6 +15,12 @@ FAST = [
     "retained_copies",
     "retained_resembling",
     "precision",
+    "share_heavy_8",
+    "share_heavy_15",
+    "share_heavy_40",
+    "km_heavy",
+    "aj_heavy",
+    "saved_unequal",
     "logrank",
 ]
 

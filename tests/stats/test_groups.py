@@ -6,13 +6,22 @@ from itertools import permutations
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from scipy.stats import kruskal  # type: ignore[import-untyped] # scipy has no types
 
 import boolab as bl
 from benchmarks import recommendations as bench
 from boolab.core.run import Run
 from boolab.limits.detectors.streaks import RepeatStreak
-from boolab.stats.kept_share import least_error
-from boolab.stats.recommend.groups import agent_columns, least_errors, shared_errors, split_columns
+from boolab.stats.kept_share import tasks_missing
+from boolab.stats.recommend.groups import (
+    agent_columns,
+    chance_of_equal_lengths,
+    shared_errors,
+    split_columns,
+    task_sizes,
+)
 from boolab.stats.recommend.units import grouped_units, units_of_ledger
 from boolab.whatif.from_runs import ledger_of
 from boolab.whatif.step_table import Ledger
@@ -36,7 +45,7 @@ def of_model(model: str, n: int, length: int, *, n_failed: int = 0) -> list[Run]
 
 def parts_of(groups: list[Ledger], keep: float) -> list[float]:
     """The part of the error of each group, at 95% confidence."""
-    return shared_errors([least for units in groups for least in least_errors(units, [], keep)], 0.05)
+    return shared_errors([sizes for units in groups for sizes in task_sizes(units, [])], keep, 0.05)
 
 
 # --- The error --------------------------------------------------------------------------------------------------------
@@ -49,7 +58,7 @@ def test_parts_of_the_error_that_are_tested_add_up_to_it_at_most(seed: int, keep
     sizes = rng.choice([0, 5, 30, 45, 60, 80, 120, 300], int(rng.integers(1, 7)))
     groups = [units_of([*plain(int(n)), run_of(9000, "ab", success=False)]) for n in sizes]
     errors = parts_of(groups, keep)
-    could_pass = [least_error(int(n), 1, keep) <= error for n, error in zip(sizes, errors, strict=True)]
+    could_pass = [n >= tasks_missing([], [], keep, error) for n, error in zip(sizes, errors, strict=True)]
     assert sum(error for error, passes in zip(errors, could_pass, strict=True) if passes) <= 0.05 + 1e-12
     assert all(0 < error <= 0.05 for error in errors)
     if len(set(sizes.tolist())) == len(sizes) and len(sizes) < 6:
@@ -73,6 +82,13 @@ def test_decisions_of_groups_do_not_depend_on_the_order_of_runs() -> None:
     there, back = (frame.set_index("model").sort_index() for frame in found)
     chosen = ["action", "reason", "candidate", "error", "kept_lower", "kept_bound", "saved", "p_value", "next_lost"]
     pd.testing.assert_frame_equal(there[chosen], back[chosen])
+
+
+@given(st.lists(st.lists(st.integers(1, 30), min_size=1, max_size=40), min_size=2, max_size=6))
+def test_chance_of_equal_lengths_is_that_of_scipy(parts: list[list[int]]) -> None:
+    assume(len({length for part in parts for length in part}) > 1)
+    ours = chance_of_equal_lengths([np.array(part) for part in parts])
+    assert ours == pytest.approx(kruskal(*parts).pvalue, abs=1e-12)
 
 
 # --- The columns ------------------------------------------------------------------------------------------------------

@@ -19,7 +19,6 @@ from boolab.stats.intervals import (
     interval_columns,
     lower_bound,
     percentiles,
-    runs_needed,
     upper_bound,
 )
 
@@ -51,52 +50,36 @@ def test_of_nothing_nothing_is_known() -> None:
     assert clopper_pearson(0, 0) == (0.0, 1.0)
 
 
-def test_runs_needed_without_a_loss_are_29_59_and_299() -> None:
-    assert [runs_needed(keep) for keep in (0.90, 0.95, 0.99)] == [29, 59, 299]
-    assert runs_needed(0.5, 0.5) == runs_needed(0.1, 0.9) == 1  # 0.1 = 1 - 0.9 but for rounding
-
-
-@given(st.floats(0.05, 0.999), LEVELS)
-def test_so_many_runs_are_needed_and_not_one_less(keep: float, confidence: float) -> None:
-    n = runs_needed(keep, confidence)
-    assert float(lower_bound(n, n, confidence)) >= keep - 1e-9
-    if n > 1:
-        assert float(lower_bound(n - 1, n - 1, confidence)) < keep
-
-
 def test_settings_that_are_none_are_refused() -> None:
     for confidence in (0, 1, 95, float("nan")):
         with pytest.raises(SettingError, match="between 0 and 1"):
             clopper_pearson(1, 2, confidence)
     with pytest.raises(SettingError, match="between 0 and n"):
         lower_bound(3, 2)
-    with pytest.raises(SettingError, match="keep=1"):
-        runs_needed(1)
     with pytest.raises(SettingError, match="2 observations"):
-        ClusterBootstrap(["a", "b"]).ratio([1], [1])
+        ClusterBootstrap(["a", "b"]).share([1], [1])
     with pytest.raises(SettingError, match="no cluster"):
         ClusterBootstrap(["a", None])
     with pytest.raises(SettingError, match="repetitions=0"):
         ClusterBootstrap(["a"], repetitions=0)
     with pytest.raises(SettingError, match="finite"):
         ClusterBootstrap(["a"]).sums([float("nan")])
-    with pytest.raises(SettingError, match="negative"):
-        ClusterBootstrap(["a"]).ratio([1], [-1])
-    with pytest.raises(SettingError, match="numerator"):
-        ClusterBootstrap(["a"]).ratio([2], [1], proportion=True)
+    for part, whole in ((1, -1), (2, 1), (-1, 1)):
+        with pytest.raises(SettingError, match="a part must be between 0 and its whole"):
+            ClusterBootstrap(["a"]).share([part], [whole])
 
 
 def bound(kept: npt.ArrayLike, clusters: Iterable[object]) -> float:
     """The lower end of the interval of the share that is kept."""
-    return float(ClusterBootstrap(clusters).ratio(kept, np.ones(len(np.asarray(kept))), proportion=True).low)
+    return float(ClusterBootstrap(clusters).share(kept, np.ones(len(np.asarray(kept)))).low)
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=120), LEVELS)
-def test_ratio_without_repeated_tasks_is_clopper_pearson(kept: list[bool], confidence: float) -> None:
+def test_share_without_repeated_tasks_is_clopper_pearson(kept: list[bool], confidence: float) -> None:
     n = len(kept)
-    found = ClusterBootstrap(range(n)).ratio(kept, np.ones(n), confidence, proportion=True)
+    found = ClusterBootstrap(range(n)).share(kept, np.ones(n), confidence)
     assert (float(found.low), float(found.high)) == pytest.approx(clopper_pearson(sum(kept), n, confidence), abs=1e-9)
-    assert (int(found.clusters), float(found.effective)) == (n, n)
+    assert int(found.clusters) == n
 
 
 @pytest.mark.parametrize("copies", [2, 10])
@@ -112,9 +95,8 @@ def test_copies_of_each_run_never_tighten_the_bound(copies: int, losses: int) ->
 
 def test_one_large_task_does_not_hide_behind_many_small_ones() -> None:
     codes = np.repeat(np.arange(101), [900, *[1] * 100])
-    found = ClusterBootstrap(codes).ratio(np.ones(1000), np.ones(1000), proportion=True)
+    found = ClusterBootstrap(codes).share(np.ones(1000), np.ones(1000))
     assert int(found.clusters) == 101
-    assert float(found.effective) == pytest.approx(1000**2 / (900**2 + 100))
     assert float(found.low) < 0.2
 
 
@@ -122,10 +104,10 @@ def test_many_settings_at_once_are_the_same_as_one_by_one() -> None:
     rng = np.random.default_rng(1)
     codes = rng.integers(0, 40, 200)
     kept = rng.random((200, 7)) < 0.9
-    together = ClusterBootstrap(codes).ratio(kept, np.ones(200), proportion=True)
+    together = ClusterBootstrap(codes).share(kept, np.ones(200))
     assert together.low.shape == together.value.shape == (7,)
     assert together.low.tolist() == [bound(kept[:, i], codes) for i in range(7)]
-    ratios = [ClusterBootstrap(codes, seed=seed).ratio(kept, np.ones(200)).low.tolist() for seed in (0, 0, 1)]
+    ratios = [ClusterBootstrap(codes, seed=seed).share(kept, np.ones(200)).low.tolist() for seed in (0, 0, 1)]
     assert ratios[0] == ratios[1] != ratios[2]
 
 
@@ -135,49 +117,62 @@ def test_weights_are_whole_resamples_and_the_same_each_time(monkeypatch: pytest.
     assert first.shape == (50, 3)
     assert set(first.sum(axis=1)) == {3}
     monkeypatch.setattr("boolab.stats.intervals._CELLS", 10)
-    monkeypatch.setattr("boolab.stats.intervals._KEPT_CELLS", 0)
+    monkeypatch.setattr("boolab.stats.intervals._KEPT_BYTES", 0)
     small = ClusterBootstrap(list("aabbbc"), repetitions=50)
     assert len(list(small.weights())) > 1
     assert np.array_equal(np.concatenate(list(small.weights())), np.concatenate(list(small.weights())))
     assert np.array_equal(np.concatenate(list(small.weights())), first)
 
 
-def test_a_ratio_is_that_of_a_plain_bootstrap() -> None:
-    codes = ["a", "a", "b", "c", "c", "c", "d"]
-    above, below = [1.0, 2, 0, 3, 1, 0, 2], [2.0, 2, 1, 4, 2, 1, 5]
-    bootstrap = ClusterBootstrap(codes, repetitions=999)
-    found = bootstrap.ratio(above, below, 0.8)
-    samples = []
-    for weights in np.concatenate(list(bootstrap.weights())).tolist():
-        times = dict(zip("abcd", weights, strict=True))
-        pairs = [(times[c] * x, times[c] * y) for c, x, y in zip(codes, above, below, strict=True)]
-        samples.append(sum(x for x, _ in pairs) / sum(y for _, y in pairs))
-    samples.sort()
-    level = float(expand_tail(0.1, 4))
-    assert float(found.value) == sum(above) / sum(below)
-    assert float(found.low) == pytest.approx(samples[math.floor(level * 998)])
-    assert float(found.high) == pytest.approx(samples[math.ceil((1 - level) * 998)])
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=1, max_size=12), LEVELS)
+def test_share_of_tasks_is_that_of_weighted_tasks_and_one_more(tasks: list[tuple[int, int]], level: float) -> None:
+    parts, wholes = [part for part, _ in tasks], [part + rest for part, rest in tasks]
+    bootstrap = ClusterBootstrap(range(len(tasks)), repetitions=199)
+    found = bootstrap.share(parts, wholes, level)
+    if not sum(wholes):
+        assert math.isnan(float(found.low))
+        return
+    largest, ends = max(wholes), []
+    for *weights, one_more in np.concatenate(list(bootstrap.weights_with_one_more())).tolist():
+        part, whole = (sum(w * n for w, n in zip(weights, numbers, strict=True)) for numbers in (parts, wholes))
+        total = whole + one_more * largest
+        ends.append((part / total, (part + one_more * largest) / total))
+    lower, upper = (sorted(values) for values in zip(*ends, strict=True))
+    tail = (1 - level) / 2
+    value = sum(parts) / sum(wholes)
+    if all(part in (0, whole) and whole in (0, largest) for part, whole in zip(parts, wholes, strict=True)):
+        expected: tuple[float, float] = clopper_pearson(sum(parts) / largest, sum(wholes) / largest, level)
+    else:
+        expected = min(lower[math.floor(tail * 198)], value), max(upper[math.ceil((1 - tail) * 198)], value)
+    assert (float(found.low), float(found.high)) == pytest.approx(expected, abs=1e-5)
 
 
-def test_empty_ratios_and_one_cluster_intervals_are_undefined() -> None:
+def test_quantiles_of_weighted_tasks_are_clopper_and_pearsons() -> None:
+    bootstrap = ClusterBootstrap(range(30), repetitions=20_000)
+    won = np.arange(30) < 21
+    samples = np.concatenate(list(bootstrap.weights_with_one_more())).astype(float)
+    low = np.quantile(samples[:, :-1] @ won / samples.sum(axis=1), 0.025)
+    assert low == pytest.approx(clopper_pearson(21, 30).low, abs=0.01)
+
+
+def test_share_of_nothing_is_not_known_and_of_one_task_hardly() -> None:
     bootstrap = ClusterBootstrap(list("aabb"))
-    none = bootstrap.ratio([0, 0, 0, 0], [0, 0, 0, 0], proportion=True)
+    none = bootstrap.share([0, 0, 0, 0], [0, 0, 0, 0])
     assert [math.isnan(float(part)) for part in none[:3]] == [True] * 3
-    one = bootstrap.ratio([1, 2, 0, 0], [2, 2, 0, 0])
-    assert (float(one.value), math.isnan(float(one.low)), math.isnan(float(one.high))) == (0.75, True, True)
+    one = bootstrap.share([2, 2, 0, 0], [2, 2, 0, 0])
+    assert (float(one.low), float(one.value), float(one.high)) == pytest.approx((0.025, 1, 1))
     assert int(one.clusters) == 1
-    both = bootstrap.ratio(np.array([[0, 1], [0, 1], [0, 0], [0, 1]]), np.array([[0, 1], [0, 1], [0, 1], [0, 1]]))
+    both = bootstrap.share(np.array([[0, 1], [0, 1], [0, 0], [0, 1]]), np.array([[0, 1], [0, 1], [0, 1], [0, 1]]))
     assert np.isnan(both.value).tolist() == [True, False]
-    nothing = ClusterBootstrap([])
-    assert math.isnan(float(nothing.ratio([], [], proportion=True).value))
+    assert math.isnan(float(ClusterBootstrap([]).share([], []).value))
 
 
-def test_a_proportion_of_all_is_not_certain() -> None:
+def test_share_of_all_is_not_certain() -> None:
     codes = np.repeat(np.arange(10), 3)
-    found = ClusterBootstrap(codes).ratio(np.ones(30), np.ones(30), proportion=True)
+    found = ClusterBootstrap(codes).share(np.ones(30), np.ones(30))
     assert (float(found.value), float(found.high)) == (1.0, 1.0)
     assert float(found.low) == pytest.approx(clopper_pearson(10, 10).low)
-    alone = ClusterBootstrap(range(30)).ratio(np.arange(30) < 20, np.ones(30), proportion=True)
+    alone = ClusterBootstrap(range(30)).share(np.arange(30) < 20, np.ones(30))
     assert (float(alone.low), float(alone.high)) == pytest.approx(clopper_pearson(20, 30))
 
 

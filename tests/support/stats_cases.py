@@ -81,7 +81,7 @@ def _retained(sizes: list[int], share: float, *, naive: bool = False, spread: fl
         if naive:
             low, high = clopper_pearson(kept.sum(), len(codes))
             return low <= share <= high
-        found = ClusterBootstrap(codes).ratio(kept, successes, proportion=True)
+        found = ClusterBootstrap(codes).share(kept, successes)
         return bool(found.low <= share <= found.high)
 
     return holds
@@ -98,19 +98,53 @@ def _unequal_by_number(sizes: list[int], share: float) -> Draw:
     return holds
 
 
+def _heavy(rng: np.random.Generator, tasks: int) -> np.ndarray:
+    """Few tasks with very many runs: a Pareto distribution, cut at 60."""
+    return np.minimum(60, np.ceil(rng.pareto(1.2, tasks) * 2 + 0.01)).astype(np.int64)
+
+
+def _unequal_share(tasks: int, *, together: bool) -> Draw:
+    """Right or wrong by the task's own chance, Beta(8, 2), or all runs of a task alike; sizes are heavy-tailed."""
+
+    def holds(rng: np.random.Generator) -> bool:
+        codes = np.repeat(np.arange(tasks), _heavy(rng, tasks))
+        chance = rng.beta(8, 2, tasks)
+        right = (rng.random(tasks) < 0.8)[codes] if together else rng.random(len(codes)) < chance[codes]
+        found = ClusterBootstrap(codes).share(right, np.ones(len(codes)))
+        return bool(found.low <= 0.8 <= found.high)
+
+    return holds
+
+
+def _unequal_curve(tasks: int, *, success: bool) -> Draw:
+    """Tasks have their own chances to end and to succeed, and heavy-tailed sizes; the curve at its 30th step."""
+    survival = float(np.prod([(18 + i) / (20 + i) for i in range(30)]))
+
+    def holds(rng: np.random.Generator) -> bool:
+        codes = np.repeat(np.arange(tasks), _heavy(rng, tasks))
+        ends, cut = rng.geometric(rng.beta(2, 18, tasks)[codes]), rng.geometric(0.03, len(codes))
+        won = rng.random(len(codes)) < rng.beta(2, 2, tasks)[codes]
+        found = curve(np.minimum(ends, cut), ends <= cut, {"success": won}, clusters=codes)
+        if success:
+            return _held(found.time, found.incidence["success"], 0.5 * (1 - survival), 30)
+        return _held(found.time, found.survival, survival, 30)
+
+    return holds
+
+
 def _precision(tasks: int) -> Draw:
     """Alarms of a task are right by its own chance, Beta(8, 2); one to five of them."""
 
     def holds(rng: np.random.Generator) -> bool:
         codes = np.repeat(np.arange(tasks), rng.integers(1, 6, tasks))
         right = rng.random(len(codes)) < rng.beta(8, 2, tasks)[codes]
-        found = ClusterBootstrap(codes).ratio(right, np.ones(len(codes)), proportion=True)
+        found = ClusterBootstrap(codes).share(right, np.ones(len(codes)))
         return bool(found.low <= 0.8 <= found.high)
 
     return holds
 
 
-def _saved(tasks: int) -> Draw:
+def _saved(tasks: int, *, unequal: bool = False) -> Draw:
     """Saved steps over steps: runs of a task have its length; beyond the tenth step they are saved."""
     chance = 0.08
     lengths = np.arange(1, 2000)
@@ -118,8 +152,9 @@ def _saved(tasks: int) -> Draw:
     truth = float((np.clip(lengths - 10, 0, None) * mass).sum() / (lengths * mass).sum())
 
     def holds(rng: np.random.Generator) -> bool:
-        steps = np.repeat(rng.geometric(chance, tasks), 3)
-        found = ClusterBootstrap(np.repeat(np.arange(tasks), 3)).ratio(np.clip(steps - 10, 0, None), steps)
+        sizes = rng.integers(1, 9, tasks) if unequal else 3
+        steps, codes = (np.repeat(values, sizes) for values in (rng.geometric(chance, tasks), np.arange(tasks)))
+        found = ClusterBootstrap(codes).share(np.clip(steps - 10, 0, None), steps)
         return bool(found.low <= truth <= found.high)
 
     return holds
@@ -161,6 +196,12 @@ CASES = {
         "  the same, n = number of tasks, no bootstrap", _unequal_by_number(_SIZES, 0.9), honest=False
     ),
     "precision": Case("precision, 40 tasks of 1 to 5 alarms that resemble", _precision(40)),
+    "share_heavy_8": Case("share, 8 tasks of very unequal size", _unequal_share(8, together=False)),
+    "share_heavy_15": Case("share, 15 tasks of very unequal size, all or none", _unequal_share(15, together=True)),
+    "share_heavy_40": Case("share, 40 tasks of very unequal size, all or none", _unequal_share(40, together=True)),
+    "km_heavy": Case("Kaplan-Meier at step 30, 40 tasks of very unequal size", _unequal_curve(40, success=False)),
+    "aj_heavy": Case("Aalen-Johansen at step 30, 40 tasks of very unequal size", _unequal_curve(40, success=True)),
+    "saved_unequal": Case("saved steps over steps, 40 tasks of 1 to 8 copies", _saved(40, unequal=True)),
     "saved": Case("saved steps over steps, 40 tasks of 3 copies", _saved(40)),
     "saved_few": Case("saved steps over steps, 8 tasks of 3 copies", _saved(8)),
     "logrank": Case("logrank by task, 40 tasks of 5, alike", _logrank(40, 5, resample=True)),

@@ -14,7 +14,7 @@ from boolab.core.run import Run
 from boolab.harnesses.presets import policies
 from boolab.harnesses.setting import Setting
 from boolab.limits.table import AGENT_LIMITS
-from boolab.stats.intervals import share
+from boolab.stats.intervals import ClusterBootstrap
 from boolab.widgets.caplab.controls import HARNESSES, ticks_of
 from boolab.widgets.caplab.data import CapTables
 from boolab.widgets.caplab.figures import CapCurve, frontier_title
@@ -49,7 +49,8 @@ def test_lower_bound_of_savings_is_that_of_a_clustered_share() -> None:
     lab = bl.CapLab(runs)
     lab.setting = {"max_steps": 68}
     parts = [max(0, run.n_steps - 68) for run in runs]
-    expected = share(parts, [run.n_steps for run in runs], 0.9)
+    steps = [run.n_steps for run in runs]
+    expected = ClusterBootstrap([run.task for run in runs]).share(parts, steps, 0.9)
     assert sum(parts) == 351
     assert lab.answer["saved_least"] == pytest.approx(expected.low, abs=1e-4)
     assert 0 < lab.answer["saved_least"] < expected.value

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, settings
@@ -17,7 +18,7 @@ from PIL import Image, ImageColor
 import boolab as bl
 from boolab.core.types import StopReason
 from boolab.display.colours import LIGHT
-from boolab.stats.intervals import share
+from boolab.stats.intervals import ClusterBootstrap
 from boolab.sweeps.progress import Begun, CellResult, result_of
 from boolab.widgets._base.standalone_html import pack
 from boolab.widgets.sweep_view.data import FAILURES, ROWS, Outcome, SweepCounts, first_runs, head_of, verdict_of
@@ -68,16 +69,16 @@ def table_of(told: dict[str, Any], runs: pd.DataFrame) -> None:
             "No limit" if pd.isna(value) else f"{value:,}" if isinstance(value, int) else str(value) for value in key
         )
         labels = some[some["success"].notna()]
-        by_task = labels.groupby("task")["success"]
-        found = share(by_task.sum().astype(int), by_task.count()) if len(labels) else None
+        clusters = labels["task"] if len({*labels["task"]}) > 1 else range(len(labels))
+        found = ClusterBootstrap(clusters).share(labels["success"], np.ones(len(labels)))
         expected[tuple(names)] = {
             "runs": len(some),
             "labelled": len(labels),
             "successes": int(labels["success"].sum()),
             "tasks": labels["task"].nunique(),
-            "share": None if found is None else pytest.approx(found.value),
-            "low": None if found is None else pytest.approx(found.low),
-            "high": None if found is None else pytest.approx(found.high),
+            "share": pytest.approx(float(found.value)) if len(labels) else None,
+            "low": pytest.approx(float(found.low)) if len(labels) else None,
+            "high": pytest.approx(float(found.high)) if len(labels) else None,
             "steps": pytest.approx(some["n_steps"].mean()),
             "cost": pytest.approx(some["cost_usd"].mean()) if some["cost_usd"].notna().any() else None,
             "priced": int(some["cost_usd"].notna().sum()),

@@ -142,8 +142,8 @@ class Sums:
         self.bootstrap = ClusterBootstrap(clusters.to_numpy(), seed=seed)
         matrix, success = judged_runs.matrix, judged_runs.success == 1
         self.success = success
-        self.kept: Estimate = self.bootstrap.ratio(matrix.kept_lower, success, confidence, proportion=True)
-        self.saved: Estimate = self.bootstrap.ratio(matrix.saved_steps, judged_runs.steps, confidence)
+        self.kept: Estimate = self.bootstrap.share(matrix.kept_lower, success, confidence)
+        self.saved: Estimate = self.bootstrap.share(matrix.saved_steps, judged_runs.steps, confidence)
 
     def rows(self) -> list[dict[str, Any]]:
         """The columns of `FIGURES`, a row for each rule."""

@@ -39,7 +39,8 @@ from boolab.limits.detector import Detector, check_detector
 from boolab.limits.learned.features import DEFAULT, check_features
 from boolab.limits.learned.models import BILLION, ScoreModel
 from boolab.limits.learned.rule import LearnedFrom, LearnedRisk, LearnedRule, Promise, learned_rule
-from boolab.stats.intervals import check_confidence, runs_needed
+from boolab.stats.intervals import check_confidence
+from boolab.stats.kept_share import tasks_missing
 from boolab.stats.learn.fit import check_trees, fit_model
 from boolab.stats.learn.report import HeldOut, judge_held_out, report_of
 from boolab.stats.learn.table import FeatureTable, feature_table
@@ -272,7 +273,7 @@ _ROUNDING: Final = 1e-12
 
 def tasks_needed(keep: float, confidence: float | None) -> int:
     """The least number of calibration tasks with a success for which there is a bound."""
-    return runs_needed(keep, confidence) if confidence is not None else math.ceil(keep / (1 - keep) - 1e-9)
+    return math.ceil(keep / (1 - keep) - 1e-9) if confidence is None else tasks_missing([], [], keep, 1 - confidence)
 
 
 def rank_of(tasks: int, keep: float, confidence: float) -> int:

@@ -101,12 +101,10 @@ def _frame(table: FeatureTable, held_out_runs: HeldOutRuns | None) -> pd.DataFra
     )
     if held_out_runs is not None:
         bootstrap = ClusterBootstrap(table.task)
-        saved = bootstrap.ratio(held_out_runs.saved, table.steps, _CONFIDENCE)
-        kept_share = bootstrap.ratio(held_out_runs.kept & success, success, _CONFIDENCE, proportion=True)
+        saved = bootstrap.share(held_out_runs.saved, table.steps, _CONFIDENCE)
+        kept_share = bootstrap.share(held_out_runs.kept & success, success, _CONFIDENCE)
         tasks_lost = np.unique(table.task[success & ~held_out_runs.kept])
-        whole_tasks = ClusterBootstrap(tasks).ratio(
-            ~np.isin(tasks, tasks_lost), np.ones(len(tasks)), _CONFIDENCE, proportion=True
-        )
+        whole_tasks = ClusterBootstrap(tasks).share(~np.isin(tasks, tasks_lost), np.ones(len(tasks)), _CONFIDENCE)
         shares = {
             name: (float(estimate.value), float(estimate.low), float(estimate.high))
             for name, estimate in zip(shares, (saved, kept_share, whole_tasks), strict=True)

@@ -166,7 +166,7 @@ def saving_of(units: Ledger, clusters: Ints, saved: Ints, used: Ints, seed: int)
     total, spent = int(saved.sum()), int(used.sum())
     if not spent:
         return Saving(None, None, None, "", 0.0, "", 0.0)
-    estimate = ClusterBootstrap(clusters, seed=seed).ratio(saved, used, proportion=True)
+    estimate = ClusterBootstrap(clusters, seed=seed).share(saved, used)
     if total <= 0:
         return Saving(total / spent, float(estimate.low), float(estimate.high), "", 0.0, "", 0.0)
     run = int(np.argmax(saved))

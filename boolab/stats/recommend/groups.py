@@ -17,7 +17,7 @@ from scipy import special  # type: ignore[import-untyped] # scipy has no types
 
 from boolab.core.types import Scope
 from boolab.frames.dtypes import is_missing
-from boolab.stats.kept_share import least_error
+from boolab.stats.kept_share import keeps_enough
 from boolab.stats.recommend.units import (
     base_of,
     group_numbers,
@@ -116,7 +116,7 @@ def split_columns(units: Ledger, keep: float, alpha: float) -> list[str]:
         ratio = float((quantiles.max(axis=0) / np.maximum(quantiles.min(axis=0), 1)).max())
         if chance_of_equal_lengths(large) <= _LEVEL / len(MEASURED) and ratio >= _LEAST_RATIO:
             columns.append(name)
-    return columns if columns and min(least_errors(units, columns, keep), default=1.0) <= alpha else []
+    return columns if columns and any(_can_pass(sizes, keep, alpha) for sizes in task_sizes(units, columns)) else []
 
 
 def chance_of_equal_lengths(parts: Sequence[Ints]) -> float:
@@ -130,34 +130,41 @@ def chance_of_equal_lengths(parts: Sequence[Ints]) -> float:
     return float(special.chdtrc(len(parts) - 1, statistic))
 
 
-def shared_errors(group_errors: Sequence[float], alpha: float) -> list[float]:
+def shared_errors(sizes: Sequence[Ints], keep: float, alpha: float) -> list[float]:
     """The part of the error of each group: an equal one for all that could pass with it without a loss.
 
     A group with too few tasks gets the part that it would have with enough of them: it cannot pass with that. This uses
     the number of tasks with a success alone: given that number, the tests are as valid as before.
 
     Args:
-        group_errors: The `least_errors` of the groups.
+        sizes: The `task_sizes` of the groups.
+        keep: The share to keep.
         alpha: The error of all of them together.
 
     Returns:
         The parts.
     """
-    n_tested = max((n for n in range(1, len(group_errors) + 1) if sorted(group_errors)[n - 1] <= alpha / n), default=0)
-    tested = {index for index in range(len(group_errors)) if n_tested and group_errors[index] <= alpha / n_tested}
-    part, other_part = alpha / max(len(tested), 1), alpha / (len(tested) + 1)
-    return [part if index in tested else other_part for index in range(len(group_errors))]
+    for n_tested in range(len(sizes), 0, -1):
+        passing = [_can_pass(group_sizes, keep, alpha / n_tested) for group_sizes in sizes]
+        if sum(passing) >= n_tested:
+            return [alpha / (sum(passing) + (not passes)) for passes in passing]
+    return [alpha] * len(sizes)
 
 
-def least_errors(units: Ledger, keys: Sequence[str], keep: float) -> list[float]:
-    """Of each group by some columns, the least error at which a setting without a loss passes."""
+def task_sizes(units: Ledger, keys: Sequence[str]) -> list[Ints]:
+    """Of each group by some columns, how many successes each task with one has."""
     good, number = base_of(units), group_numbers(units, keys)
     cluster = pd.factorize(named_clusters(units))[0][good]
-    errors = []
+    sizes = []
     for group in range(int(number.max(initial=-1 if keys else 0)) + 1):
         counts = np.unique(cluster[number[good] == group], return_counts=True)[1]
         if len(counts) == 1:  # of one task its runs are the clusters: see `clusters_of_ledger`
             runs = units.runs["run_id"][good & (number == group)]
             counts = np.unique(runs.to_numpy(), return_counts=True)[1]
-        errors.append(least_error(len(counts), int(counts.max()), keep) if len(counts) else 1.0)
-    return errors
+        sizes.append(counts)
+    return sizes
+
+
+def _can_pass(sizes: Ints, keep: float, error: float) -> bool:
+    """Whether a setting without a loss would pass, if all tasks had as many successes as the largest."""
+    return bool(keeps_enough(np.zeros(len(sizes)), np.full(len(sizes), sizes.max(initial=0)), keep, error))

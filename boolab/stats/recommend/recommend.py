@@ -33,7 +33,7 @@ from boolab.stats.intervals import check_confidence
 from boolab.stats.recommend.decide import GroupDecision, decide
 from boolab.stats.recommend.decision import RESERVED, Decision, groups_frame, table_of_groups
 from boolab.stats.recommend.fixed_sequence import DEPENDENCE, JOINT_AXES, Dependence
-from boolab.stats.recommend.groups import default_keys, kinds_of, least_errors, name_of, shared_errors
+from boolab.stats.recommend.groups import default_keys, kinds_of, name_of, shared_errors, task_sizes
 from boolab.stats.recommend.notes import DataNotes, notes_by_kind, shared_agent_notes
 from boolab.stats.recommend.one_for_all import compare_with_one
 from boolab.stats.recommend.question import Question, axes_of, check_policy, measure_of
@@ -169,7 +169,7 @@ def recommend(
         success_value,
     )
     dates = _dates_of(recorded)
-    errors = shared_errors([*chain(*(least_errors(kind.units, keys, keep) for kind in kinds))], 1 - confidence)
+    errors = shared_errors([*chain(*(task_sizes(kind.units, keys) for kind in kinds))], keep, 1 - confidence)
     decided = [
         (kind, decide(names, unit_of_ledger(kind.units), part, replace(question, error=error), dates))
         for (kind, (names, part)), error in zip(parts, errors, strict=True)

@@ -25,7 +25,8 @@ from boolab.limits.call_identity import uncalled_note
 from boolab.limits.detector import named_tools
 from boolab.limits.stop import StopRule
 from boolab.logs.outcomes.labels import label
-from boolab.stats.intervals import Array, ClusterBootstrap, Estimate, expand_tail, percentiles, upper_bound
+from boolab.stats.intervals import Array, ClusterBootstrap, Estimate, expand_tail, percentiles
+from boolab.stats.kept_share import kept_bound
 from boolab.stats.scorecard.alarms import NOT_REPORTED, SAVED, Alarms, FalseAlarmPeaks, alarms_of, false_alarm_peaks_of
 from boolab.stats.trade import TRADE, trade_of
 from boolab.stats.units import clusters_of, group_name, units_of_table
@@ -221,8 +222,9 @@ class GroupScores:
         raised = np.stack([score.alarms.raised[self.runs] for score in rules], axis=1)
         true = np.stack([score.true[self.runs] for score in rules], axis=1)
         saved = np.stack([score.alarms.saved["steps"][self.runs] for score in rules], axis=1)
-        (*ratios, mean), lift = rates_of(
-            self.bootstrap, is_judged, positive, raised, true, self.confidence, [(saved, is_judged, False)]
+        steps = self._lengths[:, None] * is_judged
+        (*ratios, saved_share), lift = rates_of(
+            self.bootstrap, is_judged, positive, raised, true, self.confidence, [(saved, steps)]
         )
         rows = []
         for rule_index, score in enumerate(rules):
@@ -235,8 +237,8 @@ class GroupScores:
             row |= self._saved_columns(
                 score,
                 raised[:, rule_index],
-                (float(mean.low[rule_index]), float(mean.high[rule_index])),
-                int(is_judged[:, rule_index].sum()),
+                (float(saved_share.low[rule_index]), float(saved_share.high[rule_index])),
+                int(steps[:, rule_index].sum()),
             )
             row |= self._lost_columns(raised[:, rule_index], is_judged[:, rule_index], score)
             row |= self._cap(row, is_judged[:, rule_index])
@@ -251,8 +253,8 @@ class GroupScores:
             rows.append(row | {"unit": "run", "positive_is": self.scores.positive_is, "confidence": self.confidence})
         return rows
 
-    def _saved_columns(self, score: RuleAlarms, raised: Flags, mean: tuple[float, ...], n: int) -> dict[str, Any]:
-        """Totals over alarms. The interval is that of the mean over all runs, times their number."""
+    def _saved_columns(self, score: RuleAlarms, raised: Flags, share: tuple[float, ...], steps: int) -> dict[str, Any]:
+        """Totals over alarms. The interval is that of the share of all steps, times their number."""
         out: dict[str, Any] = {}
         for name in SAVED:
             amounts = score.alarms.saved[name][self.runs][raised]
@@ -261,7 +263,7 @@ class GroupScores:
             out["saved_cost_usd" if name == "cost" else f"saved_{name}"] = (
                 total / MICRO if name == "cost" and total is not None else total
             )
-        ends = [end * n if raised.any() else None for end in mean]  # without an alarm every sample gives 0
+        ends = [end * steps if raised.any() else None for end in share]
         out |= dict(zip(("saved_steps_low", "saved_steps_high"), ends, strict=True))
         out["saved_steps_on_true_alarms"] = int(score.alarms.saved["steps"][self.runs][score.true[self.runs]].sum())
         return out
@@ -320,9 +322,10 @@ class GroupScores:
         """The upper bound of the share of runs like the negative ones that reach the clean threshold.
 
         Wilks: the largest of n leaves at most 1 - (1 - confidence)^(1/n) beyond it, and the clean threshold is above.
+        Of tasks with several such runs it is the bound of a share of whole tasks, none of which reaches the threshold.
         """
-        sizes = np.bincount(self.bootstrap.codes[false_alarm_peaks.false[self.runs] != NOT_REPORTED]).astype(float)
-        return float(upper_bound(0, sizes.sum() ** 2 / (sizes**2).sum(), self.confidence))
+        sizes = np.bincount(self.bootstrap.codes[false_alarm_peaks.false[self.runs] != NOT_REPORTED])
+        return 1 - float(kept_bound(np.zeros(len(sizes)), sizes, 1 - self.confidence))
 
 
 def rates_of(
@@ -332,22 +335,16 @@ def rates_of(
     raised: Flags,
     true: Flags,
     confidence: float,
-    extra_ratios: Sequence[tuple[npt.ArrayLike, npt.ArrayLike, bool]] = (),
+    extra_shares: Sequence[tuple[npt.ArrayLike, npt.ArrayLike]] = (),
 ) -> tuple[list[Estimate], tuple[Array, Array]]:
     """The `RATIOS` of many rules over some runs with their intervals, and both ends of the intervals of their lifts.
 
-    `is_judged`: whether each rule is judged on each run; shape (runs, rules), as all others. `extra_ratios`: further
-    ones: numerator, denominator, and whether it is a proportion.
+    `is_judged`: whether each rule is judged on each run; shape (runs, rules), as all others. `extra_shares`: further
+    ones: what is counted, and of what.
     """
-    parts = [
-        (true, raised, True),
-        (true, positive, True),
-        (raised & ~positive, is_judged & ~positive, True),
-        *extra_ratios,
-    ]
+    parts = [(true, raised), (true, positive), (raised & ~positive, is_judged & ~positive), *extra_shares]
     numerators, denominators = (np.concatenate([part[end] for part in parts], axis=1) for end in (0, 1))
-    proportions = np.repeat([part[2] for part in parts], is_judged.shape[1])
-    estimate = bootstrap.ratio(numerators, denominators, confidence, proportion=proportions)
+    estimate = bootstrap.share(numerators, denominators, confidence)
     split = zip(*(np.split(field, len(parts)) for field in estimate), strict=True)
     return [Estimate(*columns) for columns in split], bootstrap.quotient(
         (true, raised), (positive, is_judged), confidence

@@ -231,9 +231,9 @@ def _rows(
     true = raised & positive
     is_success = is_judged & (np.zeros(len(is_judged), dtype=bool) if success is None else success)[:, None]
     saved = np.where(raised, stops.saved, 0)
-    extra_ratios = [(saved, is_judged * stops.steps[:, None], False), (is_success & ~raised, is_success, True)]
+    extra_shares = [(saved, is_judged * stops.steps[:, None]), (is_success & ~raised, is_success)]
     (*ratios, saved_share, kept_share), lift = rates_of(
-        bootstrap, is_judged, positive, raised, true, confidence, extra_ratios
+        bootstrap, is_judged, positive, raised, true, confidence, extra_shares
     )
     flags = (is_judged, positive, raised, true, raised & ~true, positive & ~true)
     counts = [flag.sum(axis=0) for flag in (*flags, saved, is_success, is_success & ~raised)]

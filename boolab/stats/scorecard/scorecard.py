@@ -3,7 +3,10 @@
 An alarm is a run in which the rule fires. It is true if the run is positive: it failed, or has the property that the
 user names. A rule is judged on the runs for which both are known.
 
-Sources: Clopper and Pearson, Biometrika 26 (1934) 404-413.
+Tasks are the units of all intervals: the runs of one may depend on each other in any way. Shares, of runs and of steps,
+have the interval of Clopper and Pearson for whole tasks (`boolab.stats.intervals`). The lift, which is none, has the
+percentiles of resampled tasks, which are valid for many tasks none of which has a large part of all, or that of the
+precision where it is wider.
 """
 
 from __future__ import annotations
@@ -117,13 +120,13 @@ def scorecard(
         - `n_runs` that the rule is judged on, `n_positive` of them, `alarms`, of which `true_alarms` and
           `false_alarms`; `missed` positives without a true alarm.
         - `precision` (true alarms of alarms), `recall` (true alarms of positives) and `false_alarm_rate` (the share of
-          all other runs with an alarm), each with `_low` and `_high`: Clopper-Pearson where runs are independent; a
-          bootstrap that resamples tasks where several runs share one.
+          all other runs with an alarm), each with `_low` and `_high`: Clopper-Pearson, where several runs share a task
+          for whole tasks (`boolab.stats.intervals`).
         - `base_rate`: the share of positives, which is the precision of random alarms; `lift`: the precision over it,
           with a bootstrap interval that is at least as wide as that of the precision over the base rate.
-        - `saved_steps` (bootstrap interval: `_low`, `_high`), `saved_tool_calls`, `saved_tokens`, `saved_cost_usd`:
-          what the scopes that are stopped would have used after the stop, in total over all alarms (tokens and cost:
-          over runs that report them); `saved_steps_on_true_alarms`.
+        - `saved_steps` (`_low`, `_high`: of the share of all steps), `saved_tool_calls`, `saved_tokens`,
+          `saved_cost_usd`: what the scopes that are stopped would have used after the stop, in total over all alarms
+          (tokens and cost: over runs that report them); `saved_steps_on_true_alarms`.
         - `successes`, and how many the rule would have stopped: at most `successes_lost_upper` (all that it stops), at
           least `successes_lost_lower` (calls follow the stop in the last turn). A success is a label; with the proxy it
           is a run that ended by itself.

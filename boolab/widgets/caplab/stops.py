@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from boolab.stats.intervals import Array, share
+from boolab.stats.intervals import Array, ClusterBootstrap
 from boolab.stats.kept_share import kept_bound
 from boolab.stats.recommend.units import clusters_of_ledger, success_of_units
 from boolab.whatif.first_crossing import RANKS, Keys, Places, fires_of, first_fires, keys_of
@@ -87,6 +87,7 @@ class SavedByTask:
         names = span_ledger.runs["task"].where(span_ledger.runs["task"] != "", span_ledger.runs["run_id"])
         self._task: Ints = names.factorize()[0]
         self._whole = np.bincount(self._task, self._until[span_ledger.first[1:]] - self._until[span_ledger.first[:-1]])
+        self._tasks = ClusterBootstrap(range(len(self._whole)))
 
     def sum_saved(self, columns: Sequence[Sequence[int]]) -> Array:
         """What a setting saves of each task."""
@@ -100,7 +101,7 @@ class SavedByTask:
         """The lower bound of the share that a setting saves, one-sided; None where there is nothing to save."""
         if not self._whole.any() or confidence <= 0.5:  # noqa: PLR2004 - no bound below the middle
             return None
-        return share(self.sum_saved(columns), self._whole, 2 * confidence - 1).low
+        return float(self._tasks.share(self.sum_saved(columns), self._whole, 2 * confidence - 1).low)
 
 
 def weights_of(ledger: Ledger, run_places: Places, name: str) -> Ints:

@@ -121,14 +121,15 @@ class _SettingCounts:
 
     def success(self) -> tuple[float | None, ...]:
         """The share of successes and both ends of its interval: tasks are what repeats."""
-        if self.share is None:
-            from boolab.stats.intervals import share
+        if self.share is None and self.tasks:
+            from boolab.stats.intervals import ClusterBootstrap, clopper_pearson
 
-            estimate = share(
-                [part for part, _ in self.tasks.values()], [task_runs for _, task_runs in self.tasks.values()]
-            )
-            self.share = (estimate.value, estimate.low, estimate.high) if self.tasks else (None,) * 3
-        return self.share
+            won, labelled = (list(numbers) for numbers in zip(*self.tasks.values(), strict=True))
+            found = ClusterBootstrap(range(len(won))).share(won, labelled)
+            # The runs of one task alone are what repeats.
+            ends = clopper_pearson(won[0], labelled[0]) if len(won) == 1 else (float(found.low), float(found.high))
+            self.share = (float(found.value), *ends)
+        return self.share or (None,) * 3
 
 
 @dataclass(slots=True)

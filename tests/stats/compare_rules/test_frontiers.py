@@ -115,7 +115,7 @@ def test_intervals_resample_tasks_of_any_size_in_any_order() -> None:
     other = random_group(9, prefix="z", model="z")
     row = bl.stats.frontier([*other, *mixed], [bl.max_steps(6)], by="model").frame.set_index("model").loc["m"]
     steps = np.array([len(run.steps) for run in mixed])
-    expected = ClusterBootstrap([run.task for run in mixed]).ratio(np.maximum(steps - 6, 0), steps)
+    expected = ClusterBootstrap([run.task for run in mixed]).share(np.maximum(steps - 6, 0), steps)
     np.testing.assert_allclose(row[["saved_low", "saved_high"]].astype(float), [expected.low, expected.high])
 
 
