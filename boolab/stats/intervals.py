@@ -198,38 +198,38 @@ class ClusterBootstrap:
         tail = (1 - check_confidence(confidence)) / 2
         part_sums, whole_sums = self.sums(parts), self.sums(wholes)
         shape = np.broadcast_shapes(part_sums.shape[1:], whole_sums.shape[1:])
-        counted, of = (
+        part, total = (
             np.broadcast_to(_columns(sums), (len(sums), int(np.prod(shape)))) for sums in (part_sums, whole_sums)
         )
-        if not np.all((counted >= 0) & (counted <= of)):
+        if not np.all((part >= 0) & (part <= total)):
             msg = "a part must be between 0 and its whole"
             raise SettingError(msg)
-        value = _divide(counted.sum(axis=0), of.sum(axis=0))
+        value = _divide(part.sum(axis=0), total.sum(axis=0))
         low, high = np.full((2, *value.shape), np.nan)
-        known = ~np.isnan(value)
-        largest = of.max(axis=0, initial=0)[known]
-        x, n = counted.sum(axis=0)[known] / largest, of.sum(axis=0)[known] / largest
-        low[known], high[known] = lower_bound(x, n, 1 - tail), upper_bound(x, n, 1 - tail)
+        has_value = ~np.isnan(value)
+        largest = total.max(axis=0, initial=0)[has_value]
+        x, n = part.sum(axis=0)[has_value] / largest, total.sum(axis=0)[has_value] / largest
+        low[has_value], high[has_value] = lower_bound(x, n, 1 - tail), upper_bound(x, n, 1 - tail)
         # Where each cluster counts as a whole, or not at all, these are the quantiles of the samples.
-        resampled = (((of > 0) & (of < of.max(axis=0, initial=0))) | ((counted > 0) & (counted < of))).any(axis=0)
+        resampled = (((total > 0) & (total < total.max(axis=0, initial=0))) | ((part > 0) & (part < total))).any(axis=0)
         if resampled.any():
-            without, with_all = self._shares_with_one_more(counted[:, resampled], of[:, resampled])
-            low[resampled] = np.minimum(percentiles(without, [tail])[0], value[resampled])
-            high[resampled] = np.maximum(percentiles(with_all, [1 - tail])[0], value[resampled])
-        clusters = (of > 0).sum(axis=0).astype(np.int64)
+            lower, upper = self._shares_with_one_more(part[:, resampled], total[:, resampled])
+            low[resampled] = np.minimum(percentiles(lower, [tail])[0], value[resampled])
+            high[resampled] = np.maximum(percentiles(upper, [1 - tail])[0], value[resampled])
+        clusters = (total > 0).sum(axis=0).astype(np.int64)
         return Estimate(value.reshape(shape), low.reshape(shape), high.reshape(shape), clusters.reshape(shape))
 
     def _shares_with_one_more(self, parts: Array, wholes: Array) -> tuple[Array, Array]:
         """The shares in each sample, with one more cluster that has no part, or all: shape (repetitions, columns)."""
         distinct, (part_columns, whole_columns) = _distinct_columns(parts, wholes)
         largest = wholes.max(axis=0)
-        without, with_all = [], []
+        lower, upper = [], []
         for block in self.weights_with_one_more():
             sums, one_more = block[:, :-1].astype(float) @ distinct, block[:, -1:] * largest
             total = sums[:, whole_columns] + one_more
-            without.append(sums[:, part_columns] / total)
-            with_all.append((sums[:, part_columns] + one_more) / total)
-        return np.concatenate(without), np.concatenate(with_all)
+            lower.append(sums[:, part_columns] / total)
+            upper.append((sums[:, part_columns] + one_more) / total)
+        return np.concatenate(lower), np.concatenate(upper)
 
     def quotient(
         self,

@@ -147,7 +147,7 @@ def naive_limits(units: list[tuple[int, str]], weights: list[float], one_more: f
 
 
 @pytest.mark.parametrize("block", [1, 7, 500])
-def test_limits_of_tasks_are_those_of_weighted_tasks_and_one_more(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limits_of_curves_are_of_weighted_tasks_and_one_more(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("boolab.stats.survival_curves._BLOCK", block)
     rng = np.random.default_rng(5)
     clusters = np.repeat(np.arange(8), [1, 2, 3, 4, 4, 4, 6, 8])

@@ -25,7 +25,7 @@ from boolab.limits.detector import Detector
 from boolab.limits.table import AGENT_LIMITS, LIMITS
 from boolab.stats.recommend.decide import GroupDecision
 from boolab.stats.recommend.decision import Decision
-from boolab.stats.recommend.groups import Kind, default_keys, kinds_of, least_errors, name_of, shared_errors
+from boolab.stats.recommend.groups import Kind, default_keys, kinds_of, name_of, shared_errors, task_sizes
 from boolab.stats.recommend.question import measure_of
 from boolab.stats.recommend.recommend import recommend
 from boolab.stats.recommend.words import reason_in_words, sentences_of, verdict_of, words_of
@@ -153,8 +153,8 @@ class CapTables:
         if key not in self._shared:
             kinds = self._kinds(setting)
             groups = [group for kind in kinds for group in kind.groups]
-            least_errors_of_groups = chain(*(least_errors(kind.units, self.keys, question.keep) for kind in kinds))
-            errors = shared_errors([*least_errors_of_groups], 1 - question.confidence)
+            sizes = [*chain(*(task_sizes(kind.units, self.keys) for kind in kinds))]
+            errors = shared_errors(sizes, question.keep, 1 - question.confidence)
             by_name = {name_of(names): error for (names, _), error in zip(groups, errors, strict=True)}
             self._shared[key] = measure_of((units for _, units in groups), question.objective), by_name
         return self._shared[key]
