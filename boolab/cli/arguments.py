@@ -97,6 +97,14 @@ def parse_positive(text: str) -> int:
     return int(text)
 
 
+def parse_sources(text: str) -> tuple[str, ...]:
+    """The names of sources of evidence."""
+    sources = tuple(part.strip() for part in text.split(",") if part.strip())
+    if not sources or not all(re.fullmatch(r"[a-z_]{1,50}", source) for source in sources):
+        raise argparse.ArgumentTypeError(f"{text!r}: expected sources of evidence, such as tests or git,tests")
+    return sources
+
+
 def parse_whole(text: str) -> int:
     """A whole number."""
     if not text.removeprefix("-").isdecimal():
@@ -245,10 +253,15 @@ def add_labels(group: Options, home: str) -> None:
         f"and success, or a .json with a mapping or rows (default: the labels in the {home}, and in "
         "boolab-labels.jsonl beside them)",
     )
+    add_trust(group)
+
+
+def add_trust(group: Options) -> None:
+    """Add --trust."""
     group.add_argument(
         "--trust",
         metavar="SOURCES",
-        type=lambda text: tuple(part.strip() for part in text.split(",") if part.strip()),
+        type=parse_sources,
         default=(),
         help="sources of evidence in files of labels that count as labels, such as tests or git,tests (default: none)",
     )

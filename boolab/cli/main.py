@@ -39,6 +39,7 @@ COMMANDS: Final = {
         "show what step caps, tool budgets and doom-loop thresholds would have kept and saved in recorded runs",
     ),
     "audit": ("audit", "compare the limits that were declared with what the runs did, in each harness's own unit"),
+    "label": ("label", "ask which of a few runs were successes, and keep the answers beside the logs"),
     "report": ("report", "write the same answers, with figures and the runs behind each number, as one HTML page"),
     "export": ("export", "print limits as the settings of a harness such as claude-code, or write them"),
     "hook": ("hook", "hold limits in Claude Code by its hooks: install, remove, and what they did"),

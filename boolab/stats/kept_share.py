@@ -111,30 +111,30 @@ def surely_keeps_enough(outcomes: KnownOutcomes, keep: float, error: float) -> n
         >>> [bool(surely_keeps_enough(KnownOutcomes(known, none, n, none), 0.95, 0.05)) for n in (none, one_long)]
         [True, False]
     """
-    kept, lost, open_lost, open_kept = (np.asarray(counts, dtype=np.float64) for counts in outcomes)
+    n_kept, n_lost, open_lost, open_kept = (np.asarray(counts, dtype=np.float64) for counts in outcomes)
     if error <= 0:
-        return np.zeros(kept.shape[1:], dtype=bool)
-    worst_lost = lost + open_lost
-    least = float((kept + lost).max(initial=0))
-    most = max(2.0, float((kept + worst_lost + open_kept).max(initial=0)))
-    middle = max(2.0, least, float((kept + worst_lost).max(initial=0)))
-    passed = np.ones(kept.shape[1:], dtype=bool)
-    if least <= 1:
-        n_lost = _within(worst_lost, kept, 1).sum(axis=0)
-        passed &= independent_chance(n_lost, kept.sum(axis=0) + n_lost, keep) <= error * (1 + _ROUNDING)
-    if float((kept + worst_lost + open_kept).max(initial=0)) <= 1:
+        return np.zeros(n_kept.shape[1:], dtype=bool)
+    worst_lost = n_lost + open_lost
+    min_size = float((n_kept + n_lost).max(initial=0))
+    max_size = max(2.0, float((n_kept + worst_lost + open_kept).max(initial=0)))
+    middle = max(2.0, min_size, float((n_kept + worst_lost).max(initial=0)))
+    passed = np.ones(n_kept.shape[1:], dtype=bool)
+    if min_size <= 1:
+        lost_of_1 = _within(worst_lost, n_kept, 1).sum(axis=0)
+        passed &= independent_chance(lost_of_1, n_kept.sum(axis=0) + lost_of_1, keep) <= error * (1 + _ROUNDING)
+    if float((n_kept + worst_lost + open_kept).max(initial=0)) <= 1:
         return passed
-    for size in np.arange(max(least, 2), middle):
-        n_lost = _within(worst_lost, kept, size)
-        passed &= _reach(_log_wealth(n_lost, kept + n_lost, keep, size), error)
+    for size in np.arange(max(min_size, 2), middle):
+        lost_of_size = _within(worst_lost, n_kept, size)
+        passed &= _reach(_log_wealth(lost_of_size, n_kept + lost_of_size, keep, size), error)
     # From the size on that holds all losses, the logarithm of each stake is concave in 1 / size: least at an end.
-    ends = [_log_wealth(worst_lost, kept + worst_lost, keep, size) for size in (middle, most)]
+    ends = [_log_wealth(worst_lost, n_kept + worst_lost, keep, size) for size in (middle, max_size)]
     return np.asarray(passed & _reach(np.minimum(*ends), error))
 
 
-def _within(n_lost: Array, kept: Array, size: float) -> Array:
+def _within(n_lost: Array, n_kept: Array, size: float) -> Array:
     """The successes that tasks lose at most, if none has more than `size` successes."""
-    return np.minimum(n_lost, size - kept)
+    return np.minimum(n_lost, size - n_kept)
 
 
 def kept_bound(lost: Counts, successes: Counts, error: float, *, largest: int = 0) -> Array:

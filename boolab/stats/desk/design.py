@@ -68,11 +68,11 @@ class DeskDesign:
         """The question as the header of a file of labels has it; `unit` is "turn" or "run"."""
         axes = {axis: list(values) for axis, values in self.values.items()}
         if len(axes) == 1:
-            asked: dict[str, Any] = {"axis": next(iter(axes)), "values": next(iter(axes.values()))}
+            axis_and_values: dict[str, Any] = {"axis": next(iter(axes)), "values": next(iter(axes.values()))}
         else:
-            asked = {"axis": list(axes), "values": axes}
+            axis_and_values = {"axis": list(axes), "values": axes}
         end = {} if self.end is None else {"end": self.end}
-        return {**asked, "keep": self.keep, "confidence": self.confidence, "pi": self.pi, "unit": unit, **end}
+        return {**axis_and_values, "keep": self.keep, "confidence": self.confidence, "pi": self.pi, "unit": unit, **end}
 
 
 def design_of(question: Mapping[str, Any]) -> DeskDesign:

@@ -10,12 +10,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from boolab.core.run import Run
+from boolab.core.run_labels import label_of, turn_label
 from boolab.core.types import Identities, Scope
 from boolab.logs.outcomes.label_file import (
     HAND,
@@ -35,7 +37,7 @@ from boolab.logs.outcomes.label_file import (
     place_of,
     read_labels,
 )
-from boolab.logs.outcomes.resolve import match_units, resolve_units
+from boolab.logs.outcomes.resolve import Label, match_units, resolve_units
 from boolab.logs.units import LabelUnit
 from boolab.stats.desk.design import (
     DeskDesign,
@@ -160,6 +162,11 @@ class Desk:
         return self._answers_of(self.file)
 
     @cached_property
+    def labels(self) -> dict[int, Label]:
+        """The labels of the file, by the index of the recorded unit."""
+        return resolve_units(self.file, self.recorded.units, self.trust)
+
+    @cached_property
     def state(self) -> DeskState:
         """What the answers show, and what to ask next."""
         order_lines = sorted([line for line in self.file.lines if "units" in line], key=_time_of)
@@ -184,12 +191,12 @@ class Desk:
         open_unit = self.state.unit
         return None if open_unit is None else self._asked(open_unit.print, open_unit)
 
-    def answer(self, asked: AskedUnit, outcome: OutcomeWord, **facts: Any) -> None:  # noqa: ANN401 - keys of a line
+    def answer(self, question: AskedUnit, outcome: OutcomeWord, **facts: Any) -> None:  # noqa: ANN401 - keys of a line
         """Write an answer; `facts` are further keys of its line, such as `note`."""
-        again = {} if asked.open_unit is not None else {"again": True}
+        repeat = {} if question.open_unit is not None else {"again": True}
         number = {"asked": 1 + len(self._own_lines())}
         line = make_label(
-            asked.unit, outcome, HAND, {"who": self.who, **number, **again, **facts}, after=self.file.lines
+            question.unit, outcome, HAND, {"who": self.who, **number, **repeat, **facts}, after=self.file.lines
         )
         self._append(line)
 
@@ -201,6 +208,18 @@ class Desk:
         self._append(make_undo(lines[-1]["id"], self.who))
         return str(lines[-1]["print"])
 
+    @property
+    def own_agreement(self) -> tuple[int, int]:
+        """How many units this person answered alike when they came again, and how many came again."""
+        first: dict[str, str] = {}
+        is_same: dict[str, bool] = {}
+        for line in self._own_lines():
+            if line.get("again"):
+                is_same[line["print"]] = first.get(line["print"]) == line["label"]
+            else:
+                first[line["print"]] = line["label"]
+        return sum(is_same.values()), len(is_same)
+
     def _own_lines(self) -> list[Mapping[str, Any]]:
         """The labels by this person, the earliest first."""
         return [
@@ -211,10 +230,10 @@ class Desk:
         """A unit of this person to ask again, if one is due."""
         lines = self._own_lines()
         first = {line["print"] for line in lines if not line.get("again")}
-        again = {line["print"] for line in lines if line.get("again")}
-        if len(again) >= len(first) // _REPEAT_AFTER * _REPEATS or self.state.unit is None:
+        repeated = {line["print"] for line in lines if line.get("again")}
+        if len(repeated) >= len(first) // _REPEAT_AFTER * _REPEATS or self.state.unit is None:
             return None
-        candidates = {*self.units.prints} & first - again
+        candidates = {*self.units.prints} & first - repeated
         if not candidates:
             return None
         return self._asked(min(candidates, key=lambda print_: draw_of(self._seed, print_, "again")), None)
@@ -229,13 +248,13 @@ class Desk:
 
     def _new_prints(self) -> list[str]:
         """The units to append to the order: one of each session, or task, that has none in it."""
-        listed = {*self.file.order}
+        order = {*self.file.order}
         rows = {print_: row for row, print_ in reversed([*enumerate(self.prints)])}
-        taken = {self.recorded.clusters[row] for print_, row in rows.items() if print_ in listed}
-        prints = [print_ for print_ in rows if print_ not in listed]
+        known_clusters = {self.recorded.clusters[row] for print_, row in rows.items() if print_ in order}
+        prints = [print_ for print_ in rows if print_ not in order]
         clusters = [self.recorded.clusters[rows[print_]] for print_ in prints]
-        chosen = draw_units(clusters, [draw_of(self._seed, print_) for print_ in prints], taken)
-        return new_units(self.file, [prints[number] for number in chosen.tolist()])
+        drawn_rows = draw_units(clusters, [draw_of(self._seed, print_) for print_ in prints], known_clusters)
+        return new_units(self.file, [prints[number] for number in drawn_rows.tolist()])
 
     def _units_of(self, file: LabelFile) -> DeskUnits:
         row_of = {print_: row for row, print_ in reversed([*enumerate(self.prints)])}
@@ -249,22 +268,23 @@ class Desk:
         n_units = Counter(unit.run_id for unit in self.recorded.units)
         for run, unit, print_ in zip(self.recorded.runs, self.recorded.units, self.prints, strict=True):
             is_run = unit.turn is None or (n_units[unit.run_id] == 1 and unit.last_step == len(run.steps))
-            if is_run and run.success is not None:  # a benchmark's verdict, or a label of the user's own
-                outcomes[print_] = "success" if run.success else "failure"
+            label = label_of(run) if is_run else turn_label(run, unit.turn or 0)
+            if label is not None and label.success is not None and label.source not in (HAND, *self.trust):
+                outcomes[print_] = "success" if label.success else "failure"  # others are in the file
         labels = resolve_units(file, self.recorded.units, self.trust)
         return outcomes | {self.prints[row]: label.outcome for row, label in labels.items()}
 
     def _check_order(self) -> None:
         lines = [line["units"] for line in self.file.lines if "units" in line]
-        places = [place_of(self._seed, print_) for prints in lines for print_ in prints]
-        check_order(places, [len(prints) for prints in lines])
+        positions = [place_of(self._seed, print_) for print_ in chain.from_iterable(lines)]
+        check_order(positions, [len(prints) for prints in lines])
 
     def _append(self, line: Mapping[str, Any]) -> None:
         append_lines(self.file.path, [line])
         self.refresh()
 
     def _forget(self) -> None:
-        for name in ("prints", "units", "answers", "state"):
+        for name in ("prints", "units", "answers", "labels", "state"):
             self.__dict__.pop(name, None)
 
 

@@ -28,7 +28,7 @@ def more_in_words(state: DeskState) -> str:
     """How many more answers it takes: about, and at most."""
     if not state.max_answers:
         return "no more answers"
-    return f"about {state.current.expected_answers:,}, at most {state.max_answers:,}"
+    return f"about {state.current.expected_answers:,} more, at most {state.max_answers:,}"
 
 
 def value_in_words(value: ValueState, design: DeskDesign) -> str:

@@ -1,0 +1,459 @@
+"""The command `boolab label`: a person answers which units of recorded runs were successes, few and well chosen."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import getpass
+import io
+import os
+import pydoc
+import sys
+import textwrap
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Self, TextIO
+
+from boolab.cli.arguments import (
+    LOGS,
+    add_scope,
+    add_since,
+    add_trust,
+    option_of,
+    page_to_write,
+    share,
+    since_time,
+    values_of,
+)
+from boolab.cli.help import Command
+from boolab.cli.terminal import ERASE_BELOW, clip_columns
+from boolab.core.text import count, flatten, replace_controls, shorten
+from boolab.display.text import capitalize
+from boolab.errors import SettingError
+from boolab.limits.table import AGENT_LIMITS, LIMITS
+
+if TYPE_CHECKING:
+    from boolab.core.run import Run
+    from boolab.logs.outcomes.label_file import OutcomeWord
+    from boolab.stats.desk.session import AskedUnit, Desk
+
+EPILOG: Final = """
+    keys:
+      s success   f failure   u unsure   z take back the last answer   n note
+      o open the whole record   e evidence of the last one   w why   q quit
+
+    examples:
+      boolab label ~/.claude/projects
+      boolab label ~/.claude/projects --max-steps 60,45,30
+      boolab label ~/.claude/projects --status
+      boolab label ~/.claude/projects --export labels.csv
+
+    All units that a value would stop are asked about, and a drawn share of the others: a cap can lose only what it
+    stops. Values, share and order are fixed before the first question. Each answer is on the disk before the next unit
+    is shown, so one may stop at any time.
+    """
+_KEYS: Final = "s success  f failure  u unsure  z back  n note  o open  e evidence  w why  q"
+_OUTCOMES: Final[Mapping[str, OutcomeWord]] = {"s": "success", "f": "failure", "u": "unknown"}
+_WIDTH: Final = 80
+_HEIGHT: Final = 24
+_LABEL: Final = 10
+"""The columns of the names of what is shown."""
+_ROWS: Final = {"task": 4, "answer": 6, "files": 2, "tests": 3, "note": 1}
+_CTRL_C: Final = "\x03"
+_CTRL_D: Final = "\x04"
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.add_argument("logs", metavar="LOGS", nargs="+", help=LOGS)
+    group = parser.add_argument_group("which logs")
+    add_since(group)
+    group.add_argument(
+        "--labels",
+        metavar="FILE",
+        help="the file of labels (default: boolab-labels.jsonl in the folder of LOGS); it is made if there is none",
+    )
+    question = parser.add_argument_group("what is question; fixed once there is an answer")
+    for name in AGENT_LIMITS:
+        axis = LIMITS[name]
+        question.add_argument(
+            option_of(name),
+            metavar="VALUES",
+            type=_values_from(axis.min_useful),
+            help=f"{axis.label}s, from loose to tight, such as 60,45,30 (default: those of the file, or step caps from "
+            "the lengths of the runs)",
+        )
+    for name, meaning in (("keep", "the share of successes to keep"), ("confidence", "the confidence that it is kept")):
+        question.add_argument(f"--{name}", metavar="SHARE", type=share, help=f"{meaning} (default: 0.95)")
+    question.add_argument(
+        "--pi",
+        metavar="SHARE",
+        type=_share_or_all,
+        help="the share of short units to ask about (default: by their number)",
+    )
+    question.add_argument(
+        "--criterion",
+        metavar="TEXT",
+        default="",
+        help="what a success is; it stays in the file (default: it is asked for)",
+    )
+    add_scope(question)
+    answers = parser.add_argument_group("whose answers")
+    answers.add_argument("--who", metavar="NAME", default=_user(), help="who answers (default: the name of the user)")
+    add_trust(answers)
+    actions = parser.add_argument_group("in place of questions").add_mutually_exclusive_group()
+    actions.add_argument("--status", action="store_true", help="print what the answers show, and what is open")
+    actions.add_argument("--disagreements", action="store_true", help="print the units about which people disagree")
+    actions.add_argument("--export", metavar="FILE", help="write the labels to a .csv file (default: none)")
+    actions.add_argument("--merge", metavar="FILE", help="add the lines of another file of labels (default: none)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Ask, or print, write or merge labels."""
+    from boolab.stats.desk.session import Desk
+
+    path = _file_of(args)
+    if args.merge:
+        return _merge(path, Path(args.merge))
+    values = {
+        name: sorted(of_axis, reverse=True) for name in AGENT_LIMITS if (of_axis := getattr(args, name)) is not None
+    }
+    desk = Desk(
+        _runs_of(args),
+        path,
+        values or None,
+        keep=args.keep,
+        confidence=args.confidence,
+        pi=args.pi,
+        who=args.who,
+        trust=args.trust,
+        scope=args.scope,
+    )
+    if args.status:
+        print("\n".join(status_lines(desk)))
+        return 0
+    if args.disagreements:
+        print("\n".join(disagreement_lines(desk)))
+        return 0
+    if args.export:
+        return _export(desk, args.export)
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise SettingError(f"there is no terminal for the questions: {_open_in_words(desk)}. See --status")
+    for line in _opening(desk, args.criterion):
+        print(line)
+    with Keyboard() as keyboard:
+        try:
+            DeskPage(desk, sys.stdout, keyboard.read_key, keyboard.read_line, keyboard.show).ask()
+        finally:
+            print()
+    print("\n".join(status_lines(desk)))
+    return 0
+
+
+class DeskPage:
+    """The desk on a terminal of 80 columns and 24 lines; each key is one call of `read_key`.
+
+    Args:
+        desk: The desk, which has started.
+        stream: The terminal.
+        read_key: Returns the next key.
+        read_line: Returns a line, for a note.
+        show: Shows a long text.
+    """
+
+    def __init__(
+        self,
+        desk: Desk,
+        stream: TextIO,
+        read_key: Callable[[], str],
+        read_line: Callable[[str], str],
+        show: Callable[[str], object],
+    ) -> None:
+        self._desk, self._stream = desk, stream
+        self._read_key, self._read_line, self._show = read_key, read_line, show
+        self._is_drawn = False
+        self._last = ""
+        """What the last answer was, and why it was asked for."""
+        self._answered: AskedUnit | None = None
+
+    def ask(self) -> None:
+        """Ask until nothing is open, or the person quits."""
+        while (question := self._desk.next_unit) is not None:
+            if not self._ask_about(question):
+                return
+
+    def _ask_about(self, question: AskedUnit) -> bool:
+        """Show a unit until it has its answer; False if the person quits."""
+        from boolab.stats.desk.words import why_in_words
+
+        reason, extra, note = "", list[str](), ""
+        if question.open_unit is not None:
+            reason = why_in_words(question.open_unit, self._desk.design, self._desk.recorded.noun)
+        while True:
+            self._draw(question, extra, note)
+            key = self._read_key().lower()
+            if key == _CTRL_C:
+                raise KeyboardInterrupt
+            if key in ("q", _CTRL_D, ""):
+                return False
+            if key in _OUTCOMES:
+                facts = {"note": note} if note else {}
+                self._desk.answer(question, _OUTCOMES[key], **facts)
+                self._last = f"The last one, {_OUTCOMES[key]}{reason and f': {reason}'}."
+                self._answered = question
+                return True
+            if key == "z":
+                is_undone = self._desk.undo() is not None
+                self._last = "The last answer is taken back." if is_undone else "There is no answer to take back."
+                return True
+            if key == "n":
+                note = self._read_line("note: ").strip()
+                self._is_drawn = False
+            extra = self._extra(key, question, reason)
+
+    def _extra(self, key: str, question: AskedUnit, reason: str) -> list[str]:
+        """What a key shows beside the unit."""
+        from boolab.stats.desk.card import evidence_in_words
+
+        if key == "w":
+            return [f"Why this one: {reason or 'it comes again'}."]
+        if key == "e" and self._answered is None:
+            return ["Evidence is shown of the unit that was answered last, not before its answer."]
+        if key == "e" and self._answered is not None:
+            return [f"Of the last one: {' '.join(evidence_in_words(self._answered.run, self._answered.unit))}"]
+        if key == "o":
+            self._show(replace_controls(str(question.run)))
+            self._is_drawn = False
+        return []
+
+    def _draw(self, question: AskedUnit, extra: Sequence[str], note: str) -> None:
+        lines = page_lines(self._desk, question, [*extra, self._last], note)
+        erase = f"\x1b[{len(lines) - 1}A\r{ERASE_BELOW}" if self._is_drawn else "\n"
+        self._stream.write(erase + "\n".join(lines))
+        self._stream.flush()
+        self._is_drawn = True
+
+
+def page_lines(desk: Desk, question: AskedUnit, messages: Sequence[str], note: str = "") -> list[str]:
+    """A unit as the lines of a page: they are always as many, and none is wider than the terminal."""
+    from boolab.stats.desk.card import card_of
+    from boolab.stats.desk.words import more_in_words, value_in_words
+
+    card = card_of(question.run, question.unit)
+    noun = "turn" if question.unit.turn is not None else "run"
+    number = f" {question.unit.turn}" if question.unit.turn is not None else ""
+    head = f"{capitalize(noun)}{number} of {shorten(question.run.run_id)}, {count(card.n_steps, 'step')}"
+    progress = f"{count(desk.state.n_answers, 'answer')}; {more_in_words(desk.state)}"
+    criterion = str(desk.file.header.get("criterion") or "")
+    top = [head, progress, *([f"A success is: {flatten(criterion)}"] if criterion else []), ""]
+    body: list[str] = []
+    texts = {"task": card.prompt, "answer": card.message, "files": ", ".join(card.files), "tests": card.test_output}
+    for name, text in {**texts, "note": note}.items():
+        if text.strip():
+            body += _block(name, text, _ROWS[name], tail=name == "tests")
+    foot = [""]
+    for message in messages:
+        if message:
+            foot += textwrap.wrap(flatten(message), _WIDTH - 1)[:4]
+    foot += textwrap.wrap(value_in_words(desk.state.current, desk.design), _WIDTH - 1)
+    room = _HEIGHT - 1 - len(top) - len(foot)
+    middle = [*body[:room], *[""] * (room - len(body))]
+    return [clip_columns(line, _WIDTH - 1) for line in [*top, *middle, *foot, _KEYS]][-_HEIGHT:]
+
+
+def _block(name: str, text: str, rows: int, *, tail: bool) -> Iterator[str]:
+    """A text beside its name: its first lines, or its last ones."""
+    clean = replace_controls(text).expandtabs(4)
+    wrapped: list[str] = []
+    for line in clean.strip().splitlines():
+        wrapped += textwrap.wrap(line, _WIDTH - 1 - _LABEL) or [""]
+    visible = wrapped[-rows:] if tail else wrapped[:rows]
+    if len(wrapped) > rows:
+        visible[0 if tail else -1] = f"[{len(wrapped) - rows + 1:,} more lines]"
+    for number, line in enumerate(visible):
+        yield f"{name if not number else '':<{_LABEL}}{line}"
+
+
+def _opening(desk: Desk, criterion: str) -> Iterator[str]:
+    """What is printed before the first unit; the question is written."""
+    from boolab.stats.desk.design import looser_value
+    from boolab.stats.desk.words import plan_in_words
+
+    if not criterion and not desk.file.header.get("criterion"):
+        criterion = input("What is a success? In a few words, such as 'tests pass and I would merge it': ").strip()
+    desk.start(criterion)
+    if not desk.answers:
+        axis = next(iter(desk.design.values))
+        yield from plan_in_words(desk.plan, desk.design, desk.recorded.noun, looser_value(desk.recorded.lengths(axis)))
+        yield f"One {desk.recorded.noun} of each task, or session, is asked about. Answers go to {desk.file.path}."
+        yield ""
+
+
+def status_lines(desk: Desk) -> Iterator[str]:
+    """What the answers show, where they are from, and how much a person agrees with the own answers."""
+    from boolab.stats.desk.words import value_in_words
+
+    if not desk.file.header.get("question"):
+        yield f"{desk.file.path}: there is no question yet. {_open_in_words(desk)}."
+        return
+    state = desk.state
+    for value in state.values:
+        yield value_in_words(value, desk.design)
+    sources = Counter(str(line.get("source", "hand")) for line in desk.file.labels)
+    parts = [
+        f"{n:,} by {'hand' if source == 'hand' else f'evidence of {source}'}" for source, n in sources.most_common()
+    ]
+    yield f"{desk.file.path}: {'; '.join(parts) or 'no answers'}. {_open_in_words(desk)}."
+    missing = len({*desk.file.order} - {*desk.units.prints})
+    if missing:
+        are = "is" if missing == 1 else "are"
+        yield f"{count(missing, desk.recorded.noun)} of the order {are} not in the logs any more."
+    n_alike, n_again = desk.own_agreement
+    if n_again:
+        yield f"{desk.who or 'You'} answered {n_alike:,} of {n_again:,} alike when asked again."
+
+
+def _open_in_words(desk: Desk) -> str:
+    """How many questions are open."""
+    if not desk.file.header.get("question"):
+        return f"{count(len({*desk.recorded.clusters}), 'task or session', 'tasks or sessions')} to ask about"
+    if desk.state.unit is None:
+        return "No question is open"
+    expected = f"about {desk.state.current.expected_answers:,} until the next verdict"
+    return f"{count(desk.state.max_answers, 'question is', 'questions are')} open at most, {expected}"
+
+
+def disagreement_lines(desk: Desk) -> Iterator[str]:
+    """The units about which people disagree, and what each of them answered."""
+    disputed = [(desk.recorded.units[row], label) for row, label in desk.labels.items() if label.disputed]
+    for unit, label in disputed:
+        turn = "" if unit.turn is None else f" turn {unit.turn}"
+        yield f"{flatten(unit.run_id)}{turn}: {flatten(label.why)}"
+    if not disputed:
+        yield "No two people disagree."
+
+
+def _export(desk: Desk, name: str) -> int:
+    path = page_to_write(name, ".csv")
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["run_id", "turn", "success", "source", "why"])
+    for row, label in sorted(desk.labels.items()):
+        unit = desk.recorded.units[row]
+        success = "" if label.success is None else str(label.success)
+        writer.writerow([unit.run_id, "" if unit.turn is None else unit.turn, success, label.source, label.why])
+    path.write_text(text.getvalue(), encoding="utf-8")
+    print(f"boolab: wrote {count(len(desk.labels), 'label')} to {path}", file=sys.stderr)
+    return 0
+
+
+def _merge(path: Path, other: Path) -> int:
+    """Append the lines of another file that are not in this one; its question is not asked here."""
+    from boolab.logs.outcomes.label_file import HEADER, append_lines, read_labels
+
+    if not other.is_file():
+        raise SettingError(f"{other}: there is no such file: expected another file of labels")
+    file, added = read_labels(path), read_labels(other)
+    is_same = not file.lines or file.header.get("seed") == added.header.get("seed")
+    lines = [line for line in added.lines if line not in file.lines]
+    if not is_same:
+        lines = [line for line in lines if HEADER not in line and "units" not in line]
+    if lines:
+        append_lines(path, lines)
+    print(f"boolab: {count(len(lines), 'line')} of {other} added to {path}", file=sys.stderr)
+    return 0
+
+
+def _runs_of(args: argparse.Namespace) -> list[Run]:
+    from boolab.logs.load import no_log_message, read_logs
+
+    reading = read_logs(args.logs, since=since_time(args), progress=sys.stderr.isatty())
+    if not reading.runs:
+        raise SettingError(no_log_message(args.logs, rows=reading.files))
+    return list(reading.runs)
+
+
+def _file_of(args: argparse.Namespace) -> Path:
+    """The file of labels: the one that is named, or the one in the folder of the logs."""
+    from boolab.io.files import user_path
+    from boolab.logs.outcomes.label_file import NAME
+
+    if args.labels:
+        return user_path(args.labels)
+    first = user_path(args.logs[0])
+    if first.is_dir() or first.is_file():
+        return (first if first.is_dir() else first.parent) / NAME
+    return Path(NAME)
+
+
+def _values_from(minimum: int) -> Callable[[str], list[int]]:
+    """How the values of an axis are read: whole numbers from `minimum` on."""
+    return lambda text: values_of(text, int, minimum)
+
+
+def _share_or_all(text: str) -> float:
+    return 1.0 if text in ("1", "1.0", "all") else share(text)
+
+
+def _user() -> str:
+    with suppress(OSError, KeyError, ImportError):
+        return getpass.getuser()
+    return ""
+
+
+class Keyboard:
+    """The keys of the terminal, each without Enter and without an echo; its state is put back at the end."""
+
+    def __init__(self) -> None:
+        self._state: Any = None
+
+    def __enter__(self) -> Self:
+        with suppress(ModuleNotFoundError):  # Windows has no such state
+            import termios
+            import tty
+
+            self._state = termios.tcgetattr(sys.stdin)
+            tty.setcbreak(sys.stdin, termios.TCSANOW)  # by default it drops what was typed before
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._state is not None:
+            import termios
+
+            termios.tcsetattr(sys.stdin, termios.TCSADRAIN, self._state)
+
+    def read_key(self) -> str:
+        """The next key."""
+        if self._state is None:
+            import msvcrt
+
+            return str(msvcrt.getwch())  # type: ignore[attr-defined] # Windows has it
+        return os.read(sys.stdin.fileno(), 1).decode("ascii", "replace")
+
+    def read_line(self, prompt: str) -> str:
+        """A line, which Enter ends."""
+        self.__exit__()
+        try:
+            return input(f"\n{prompt}")
+        finally:
+            self.__enter__()
+
+    def show(self, text: str) -> None:
+        """Show a long text in the user's pager."""
+        self.__exit__()
+        try:
+            pydoc.pager(text)
+        finally:
+            self.__enter__()
+
+
+COMMAND: Final = Command(
+    run,
+    add,
+    "Shows units of recorded runs one at a time, with their task, last message, changed files and last test output, "
+    "and writes the answers to a file. About 50 answers are enough to show what a step cap keeps.",
+    EPILOG,
+    "LOGS [LOGS ...]",
+)
