@@ -21,6 +21,7 @@ from boolab.report.figures import PageFigures
 from boolab.report.study import MAX_GROUPS, UNITS, Study
 from boolab.report.summary import SummaryRow
 from boolab.report.text import kept_name
+from boolab.stats.recommend.words import limits_in_words
 from boolab.stats.units import short_names
 
 MAX_CURVES: Final = 12
@@ -65,12 +66,8 @@ def frontier_chart(study: Study, rows: Sequence[SummaryRow], figures: PageFigure
     x_label = f"{_unit(study)} saved, by tightening the {LIMITS[axis].label}"
     noun = kept_name(study).partition(" (")[0]
     label = LIMITS[axis].label
-    note = f"Line: the {label} by itself. " + (
-        "Dot: the limits of the table together." if any(curve.chosen for curve in curves) else ""
-    )
+    note = f"Line: the {label} by itself. {_dots(rows, curves)}".rstrip()
     title = title_of(rows, label, _unit(study), noun)
-    if any(curve.chosen and not curve.is_set for curve in curves):
-        note += " Hollow: safe, and left off."
     if hidden_curves and hidden_curves != curves:
         note += f" Not drawn: {count(len(hidden_curves), 'group')} without a limit."
     caption = f"{noun.capitalize()} kept against {x_label}: {', '.join(curve.name for curve in curves)}"
@@ -78,7 +75,19 @@ def frontier_chart(study: Study, rows: Sequence[SummaryRow], figures: PageFigure
     def draw(ax: Axes | None) -> Axes:
         return _draw(style.axes_for(ax), curves, keep, x_label, noun)
 
-    return Chart(title, figures.draw(draw, caption, *_SIZE), note.strip())
+    return Chart(title, figures.draw(draw, caption, *_SIZE), note)
+
+
+def _dots(rows: Sequence[SummaryRow], curves: Sequence[LimitCurve]) -> str:
+    """What the dots are; "" if there are none."""
+    dots = [curve for curve in curves if curve.chosen]
+    if not dots:
+        return ""
+    if len(curves) == len(dots) == 1:
+        (evidence,) = (row.evidence for row in rows if row.evidence and not row.by_itself)
+        return f"Dot: {limits_in_words(evidence)}{'' if dots[0].is_set else ', left off'}."
+    hollow = "" if all(curve.is_set for curve in dots) else " Hollow: limits that are left off."
+    return f"Dot: the limits of the table together.{hollow}"
 
 
 def curves_of(study: Study, axis: str, rows: Sequence[SummaryRow]) -> list[LimitCurve]:

@@ -60,6 +60,7 @@ from boolab.report.summary import (
     held_out_words,
     kept_note,
     limit_cell,
+    limit_heads,
     summary_frame,
     summary_head,
     summary_rows,
@@ -231,7 +232,7 @@ class _Page:
         return {
             "numbers": has_numbers,
             "head": summary_head(self.study),
-            "axes": [LIMITS[axis].label for axis in axes],
+            "axes": limit_heads(self.summary, axes),
             "noun": self.study.nouns,
             "kept": f"{kept_name(self.study).partition(' (')[0]} kept",
             "saved": f"{UNITS[self.study.measure]} saved",

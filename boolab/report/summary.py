@@ -98,6 +98,12 @@ def axes_of_rows(study: Study, rows: Sequence[SummaryRow]) -> list[str]:
     return on or tried[:1]
 
 
+def limit_heads(rows: Sequence[SummaryRow], axes: Sequence[str]) -> list[str]:
+    """What the columns of the limits are called: that of "none" is of no limit in particular."""
+    is_any_on = any(row.limits.get(axis) is not None for row in rows for axis in axes)
+    return [LIMITS[axis].label for axis in axes] if is_any_on else ["limit to set"]
+
+
 def summary_head(study: Study) -> str:
     """What the first column of the table is."""
     return column_name(study.keys[0]) if study.keys else "agent"
@@ -112,7 +118,7 @@ def summary_frame(study: Study, rows: Sequence[SummaryRow]) -> pd.DataFrame:
             summary_head(study): row.title,
             "data set or log format": row.data,
             study.nouns: row.group.units.n_runs,
-            **{LIMITS[axis].label: _csv_limit(row, axis) for axis in axes},
+            **{head: _csv_limit(row, axis) for head, axis in zip(limit_heads(rows, axes), axes, strict=True)},
             "why none": row.reason,
             "numbers are for": limits_in_words(row.evidence) or "no limit",
             f"{kept}, at least": row.kept[0],

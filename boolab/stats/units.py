@@ -203,14 +203,13 @@ SET: Final = "set"
 
 
 def short_names(keys: Sequence[str], values: Sequence[tuple[Any, ...]]) -> list[str]:
-    """The names of groups; the data set alone, where it is that of one group only."""
+    """The names of groups: without what is missing, where that is enough; the data set alone, if it is that of one."""
     by_set = list(keys)[-1:] == [SET]
     sets = Counter(row[-1] for row in values if by_set and not is_missing(row[-1]))
-    names = []
-    for row in values:
-        is_unique = by_set and not is_missing(row[-1]) and sets[row[-1]] == 1
-        names.append(group_name(row[-1:] if is_unique else row))
-    return names
+    rows = [row[-1:] if by_set and not is_missing(row[-1]) and sets[row[-1]] == 1 else row for row in values]
+    present = [[value for value in row if not is_missing(value) and value != ""] for row in rows]
+    names = [group_name(row) for row in present]
+    return names if all(present) and len({*names}) == len(names) else [group_name(row) for row in rows]
 
 
 def group_noun(keys: Iterable[str]) -> str:

@@ -180,7 +180,7 @@ def test_chart_note_explains_dots_only_if_there_are_any(one: Study) -> None:
     )
     assert with_dots is not None
     assert without is not None
-    assert with_dots.note == f"{note} Dot: the limits of the table together. Hollow: safe, and left off."
+    assert with_dots.note == f"{note} Dot: the limits of the table together. Hollow: limits that are left off."
     assert without.note == note
 
 

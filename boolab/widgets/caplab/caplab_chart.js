@@ -199,12 +199,14 @@ function bars({ base, answer }, x, foot) {
   });
   const sums = [success, failure, unknown].map((runs) => runs.reduce((sum, n) => sum + n, 0));
   const caption = [
-    `${base.noun}s by length: ${successes(sums[0], base)} above`,
+    `${successes(sums[0], base)} above`,
     `${failures(sums[1], base)} below`, sums[2] ? `${count(sums[2])} without a label` : null, answer.cut.n ? "outlined: stopped" : null,
     base.longer ? `at the end ${count(base.longer)} of ${count(x.last)} steps or more` : null,
   ];
   put(group, h("line", { class: "rule", x1: SIZE.left, x2: x.end, y1: zero, y2: zero }));
-  const text = caption.filter(Boolean).join(", ");
+  const parts = caption.filter(Boolean).join(", ");
+  const texts = [`${base.noun}s by length: ${parts}`, parts, caption.slice(0, 2).join(", ")];
+  const text = texts.find((one) => 6.4 * one.length < x.end - SIZE.left) ?? texts.at(-1);
   const now = x(answer.setting.max_steps);
   const wide = 6.4 * text.length;
   const isLeft = now < x.end && now > x.end - wide && now > SIZE.left + wide; // of the line of the present cap

@@ -89,9 +89,13 @@ def groups_of(
         parts = [
             str(value or ("other runs" if name == SET else NO_NAME)) for name, value in zip(keys, key, strict=True)
         ]
-        titles = [part for name, part in zip(keys, parts, strict=True) if name != SET] or [agent or NO_NAME]
+        titles = [str(value) for name, value in zip(keys, key, strict=True) if value and name != SET]
+        titles = titles or ([agent] if agent else [])
         name = str(agent) if is_alone else ", ".join(parts)
-        groups.append(RunGroup(name, agent, tuple(indices), clean(", ".join(titles)), _detail(runs, indices), key))
+        title, detail = clean(", ".join(titles)), _detail(runs, indices)
+        if not title:  # its data set names it, where it has one
+            title, _, detail = detail.rpartition(", ")
+        groups.append(RunGroup(name, agent, tuple(indices), title or NO_NAME, detail, key))
     of_run = {index: group.name for group in groups for index in group.runs}
     order = order_agents([of_run[index] for index in of_run], [runs[index].parent_run_id is None for index in of_run])
     groups.sort(key=lambda group: order.index(group.name))
