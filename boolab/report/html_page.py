@@ -315,7 +315,7 @@ class _Page:
         return {"title": str(self.quality.problems), "table": PageTable(["file", "why"], rows, note=note)}
 
     def _overview(self) -> dict[str, object] | None:
-        """What runs show where it is not shown yet which limit is safe; None where all is."""
+        """What runs show where no limit is shown yet to keep enough; None where some is."""
         if self.overview is None:
             return None
         self.book.want(unit for unit, _ in self.overview.to_open)

@@ -17,10 +17,10 @@ _FEW_VALUES: Final = 5  # so few values are all shown, even if most change nothi
 _ROUND: Final = (1, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 40, 50, 75, 100, 150, 200, 300, 400, 500, 750, 1000)
 _SMALL: Final = 5
 """Below it are values that are shown only where there is room for all."""
-Mark: TypeAlias = Literal["set", "safe", "tightest", ""]
+Mark: TypeAlias = Literal["set", "left", "tightest", ""]
 MARKS: Final[Mapping[Mark, str]] = {
     "set": "to set",
-    "safe": "safe, left off",
+    "left": "left off",
     "tightest": "tightest that loses none",
     "": "",
 }

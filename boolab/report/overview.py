@@ -1,4 +1,4 @@
-"""What runs show where it is not shown yet which limit is safe: lengths, repeats, failing calls, cost, runs to open."""
+"""What runs show where no limit is shown yet to keep enough: lengths, repeats, failing calls, cost, runs to open."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from boolab.core.text import count, shorten
-from boolab.display.numbers import money
+from boolab.display.numbers import level, money
 from boolab.display.text import align_columns, wrap_text
 from boolab.frames.dtypes import is_missing
 from boolab.limits.table import LIMITS
@@ -79,8 +79,8 @@ class RecordOverview:
         keep = math.floor(100 * group.choice.keep_possible) / 100
         if group.reason == "too_few" and _LEAST_KEEP <= keep < group.question.keep:
             yield (
-                f"What can be promised today: ask for {keep:.0%} with --keep {keep:.2g}, and the answer is made of "
-                "these runs."
+                f"To keep {keep:.0%} (--keep {keep:.2g}) in place of {level(group.question.keep)}, these runs are "
+                "enough for an answer."
             )
 
     def _lengths(self) -> str:

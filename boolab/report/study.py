@@ -306,7 +306,7 @@ class Study:
             return informative_rows(part, axis)
         on = {} if group.candidate is None else group.candidate.setting
         best = [value for path in group.choice.paths if (value := (path.setting or {}).get(axis)) is not None]
-        mark: Mark = "set" if group.action == "set" else "safe"
+        mark: Mark = "set" if group.action == "set" else "left"
         return informative_rows(part, axis, {on[axis]: mark} if on.get(axis) is not None else {}, best)
 
     def cuts(self, axis: str, values: Sequence[Any]) -> dict[Any, list[Cut]]:

@@ -26,12 +26,14 @@ _RANK: Final = {"set": 0, "leave": 1, "not_yet": 2}
 
 
 class SummaryRow(NamedTuple):
-    """A row of the table: the decision on a group, or a limit that is safe by itself."""
+    """A row of the table: the decision on a group, or a limit by itself."""
 
     key: str  # which group it is: see `boolab.report.study.key_of`; "" if there is one only
     name: str  # the agent, or the group; of a limit by itself, that limit
     group: GroupDecision
-    limits: Mapping[str, Any]  # by axis, the value to set, or that is safe by itself; empty where none is to be set
+    limits: Mapping[
+        str, Any
+    ]  # by axis, the value to set, or that of the limit by itself; empty where none is to be set
     evidence: Mapping[str, Any]  # the limits that the numbers are about
     kept: tuple[int, int]  # at least and at most so many successes are kept
     # what is saved, and of how much, in the unit of the study; None if that is not on record
@@ -120,7 +122,7 @@ def summary_frame(study: Study, rows: Sequence[SummaryRow]) -> pd.DataFrame:
             study.nouns: row.group.units.n_runs,
             **{head: _csv_limit(row, axis) for head, axis in zip(limit_heads(rows, axes), axes, strict=True)},
             "why none": row.reason,
-            "numbers are for": limits_in_words(row.evidence) or "no limit",
+            "limits that the numbers are of": limits_in_words(row.evidence) or "none",
             f"{kept}, at least": row.kept[0],
             f"{kept}, at most": row.kept[1],
             study.success_noun(2): row.successes,

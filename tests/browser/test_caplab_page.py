@@ -258,7 +258,7 @@ def test_what_is_left_off_is_marked_and_never_recommended(page_of: PageOf) -> No
     verdict = " ".join(shown.recommended["verdict"])
     expect(page.locator(".verdict")).to_have_text(verdict)
     loop = shown.recommended["candidate"]["doom_loop"]
-    expect(page.locator(".boolab-doom .ticks")).to_contain_text(f"{loop} safe, left off")
+    expect(page.locator(".boolab-doom .ticks")).to_contain_text(f"{loop} left off")
     expect(page.locator(".ticks .recommended, line.recommended, .boolab-recommend")).to_have_count(0)
     page.locator(".boolab-cap input").press("Home")
     expect(page.locator(".elsewhere")).to_be_visible()

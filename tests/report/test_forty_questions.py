@@ -234,7 +234,7 @@ def check_bound(at_least: float, group: GroupDecision) -> None:
 
 def check_marked_line(shown: str, group: GroupDecision, row: Mapping[str, Any]) -> None:
     """The line of a table that is marked has the numbers of the decision."""
-    mark = "<- to set" if group.action == "set" else "<- safe, left off"
+    mark = "<- to set" if group.action == "set" else "<- left off"
     (line,) = (line for line in shown.splitlines() if line.endswith(mark))
     assert f" {span(row['kept_lower'], row['kept_upper'])} of {row['successes']:,} " in line
     assert f" {row['stopped']:,} of {row['n_units']:,} " in line

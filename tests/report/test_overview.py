@@ -61,7 +61,7 @@ def test_the_smaller_share_that_is_offered_gets_an_answer(tmp_path: Path) -> Non
     made = study(tmp_path, few())
     found = overview_of(made)
     assert found is not None
-    offered = [float(keep) for one in found.sentences() for keep in re.findall(r"--keep ([\d.]+),", one)]
+    offered = [float(keep) for one in found.sentences() for keep in re.findall(r"--keep ([\d.]+)\)", one)]
     assert len(offered) == 1
     assert recommend(made.runs, offered[0]).evidence["reason"] not in ("too_few", "no_success")
 
@@ -86,8 +86,8 @@ def test_where_limits_are_set_for_all_there_is_no_overview(tmp_path: Path) -> No
 
 def test_tables_show_round_values_and_those_that_are_asked_for(tmp_path: Path) -> None:
     made = study(tmp_path, [Told(("A B C D E " * 40 + "-",), success=True, task=f"t{n}") for n in range(3)])
-    rows = informative_rows(made.margins["max_steps"], "max_steps", {77: "safe"}, [123])
+    rows = informative_rows(made.margins["max_steps"], "max_steps", {77: "left"}, [123])
     shown = [row.value for row in rows]
     assert {77, 123} < {*shown}
     assert {5, 10, 100} <= {*shown}
-    assert next(row.mark for row in rows if row.value == 77) == "safe"
+    assert next(row.mark for row in rows if row.value == 77) == "left"

@@ -216,7 +216,9 @@ def test_answer_stops_where_the_next_step_is_poor() -> None:
     assert (decision.setting, row["kept_lower"], row["next_lost"]) == ({"max_steps": 9}, 300, 20)
     assert Trade(row["saved"] + row["next_saved"], 20, row["spent"] + row["saved"], 300).is_poor is False
     assert row["next_saved"] / row["next_lost"] < (row["spent"] + row["saved"]) / row["successes"]
-    assert any(sentence.startswith("From no limit to a step cap of 9") for sentence in decision.sentences)
+    assert any(
+        " the next tighter limit shown to keep 85%, would lose 20 " in sentence for sentence in decision.sentences
+    )
 
 
 def test_a_setting_that_keeps_too_little_has_no_good_trade() -> None:

@@ -60,7 +60,7 @@ def test_summary_lists_groups_to_set_first_and_too_few_last(several: Study) -> N
 def test_what_is_left_off_has_a_reason_and_no_limit(several: Study) -> None:
     rows = {row.group.action: row for row in summary_rows(several)}
     assert (rows["set"].reason, rows["leave"].limits, rows["not_yet"].limits) == ("", {}, {})
-    assert rows["leave"].reason.startswith("a doom-loop threshold of 4 is safe, but")
+    assert rows["leave"].reason.startswith("a doom-loop threshold of 4 would keep enough, but")
     assert rows["leave"].evidence == {"doom_loop": 4}
     assert rows["not_yet"].reason.endswith(" needed")
 
@@ -180,7 +180,7 @@ def test_chart_note_explains_dots_only_if_there_are_any(one: Study) -> None:
     )
     assert with_dots is not None
     assert without is not None
-    assert with_dots.note == f"{note} Dot: the limits of the table together. Hollow: limits that are left off."
+    assert with_dots.note == f"{note} Dot: a doom-loop threshold of 4, left off."
     assert without.note == note
 
 
@@ -207,7 +207,7 @@ def test_only_what_is_to_be_set_gets_a_command(several: Study) -> None:
 def test_tables_mark_what_is_to_set_and_what_is_left_off(several: Study) -> None:
     shown = text(several)
     assert len(re.findall("^ +[35] .* <- to set$", shown, re.MULTILINE)) == 1
-    assert len(re.findall("^ +4 .* <- safe, left off$", shown, re.MULTILINE)) == 1
+    assert len(re.findall("^ +4 .* <- left off$", shown, re.MULTILINE)) == 1
     assert "recommended" not in shown
 
 

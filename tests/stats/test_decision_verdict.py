@@ -72,8 +72,9 @@ def test_a_poor_trade_names_the_setting_that_saves_most(swebench: list[Run]) -> 
     row = found.frame.iloc[0]
     assert (row["action"], row["reason"], row["candidate"]) == ("leave", "poor_trade", "a step cap of 60")
     assert found.verdict[0] == (
-        "Set no limit: each one that is safe loses a larger share of the successes than it saves of the steps. The one "
-        "that saves most, a step cap of 60, would keep 158 of 168 successes and save 909 of 16,707 steps (5.4%)."
+        "Set no limit: each one that is shown to keep 90%, with 95% confidence, loses a larger share of the successes "
+        "than it saves of the steps. The one that saves most, a step cap of 60, would keep 158 of 168 successes and "
+        "save 909 of 16,707 steps (5.4%)."
     )
 
 
@@ -136,14 +137,19 @@ def test_groups_have_an_answer_each(swebench: list[Run], python: list[Run]) -> N
         "for all of them together."
     )
     assert compared.startswith("Held out, a limit for each agent saves less than one for all: ")
-    assert left_off.startswith("Set no limit for 1 of 2 agents: swe_agent (a doom-loop threshold of 4 is safe, but")
+    assert left_off.startswith(
+        "Set no limit for 1 of 2 agents: swe_agent (a doom-loop threshold of 4 would keep enough, but"
+    )
     assert not any("none:" in sentence for sentence in (*found.verdict, *found.sentences))
 
 
 def test_without_runs_and_without_successes_it_says_so() -> None:
     assert bl.recommend([]).verdict == ("Nothing can be recommended: there is no run with a step on record.",)
     failed = numbered(*[run_of("a b", False)] * 3)
-    assert "there is no success on record. To show that a limit is sure" in bl.recommend(failed).verdict[0]
+    assert (
+        "there is no success on record. To show, with 95% confidence, that a limit keeps"
+        in bl.recommend(failed).verdict[0]
+    )
 
 
 def test_the_numbers_of_a_verdict_are_those_of_the_frame() -> None:

@@ -64,7 +64,7 @@ def test_further_limits_are_tested_from_94_successes_on() -> None:
     assert enough.paths["error"].tolist() == pytest.approx([0.05 / 2, *[0.05 / 6] * 3])
     assert few.paths["accepted"].tolist() == [True, False, False, False]
     assert enough.paths["accepted"].all()
-    assert "testing doom-loop thresholds and tool budgets too needs 1 more success." in few.sentences[-1]
+    assert "To test doom-loop thresholds and tool budgets too takes 1 more success." in few.sentences[-1]
     assert not any("more than step caps" in sentence for sentence in enough.sentences)
 
 
@@ -92,7 +92,7 @@ def test_nothing_is_set_if_every_tried_value_loses_too_many() -> None:
     row = found.frame.iloc[0]
     assert (row["action"], row["reason"]) == ("not_yet", "loses_too_many")
     assert found.setting == {"max_steps": None}
-    assert found.sentences[0] == (
+    assert found.verdict[0] == (
         "Set no limit yet: the loosest value that was tried, a step cap of 10, loses 1 of 80 successes, too many to "
         "show that 95% are kept, with 95% confidence. Try looser values, or record "
         f"{row['more_needed']} more successes, of which the limit stops none."

@@ -11,7 +11,7 @@ def test_short_name_is_the_data_set_of_one_group() -> None:
         "a, airline",
         "b, airline",
     ]
-    assert short_names(["agent", "set"], [("a", pd.NA), ("b", "retail")]) == ["a, no name", "retail"]
+    assert short_names(["agent", "set"], [("a", pd.NA), ("b", "retail")]) == ["a", "retail"]
 
 
 def test_groups_are_called_by_their_one_column() -> None:

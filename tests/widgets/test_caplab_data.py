@@ -241,7 +241,7 @@ def test_caplab_says_how_many_more_successes_are_needed() -> None:
     assert (found["action"], found["reason"]) == ("not_yet", "too_few")
     assert found["words"] == f"20 successes, {found['more_needed']} more successes needed."
     assert found["more_needed"] == bl.recommend(labelled(20))["more_needed"][0] > 0
-    assert found["sentences"]
+    assert found["notes"]
 
 
 def test_a_recommended_setting_is_on_the_sliders() -> None:

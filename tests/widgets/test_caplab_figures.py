@@ -140,7 +140,7 @@ def test_caplab_pools_data_sets_of_an_agent_only_on_request() -> None:
         "", "intercode, intercode-python, gpt-4", "intercode, intercode-python, gpt-3.5",
         "intercode, intercode-ctf, gpt-4", "intercode", "all",
     ]  # fmt: skip
-    assert tables.groups[""].title == "no name, gpt-4o"  # its runs name no agent
+    assert tables.groups[""].title == "gpt-4o"  # its runs name no agent
     ctf = Setting(scope="run", agent="intercode, intercode-ctf, gpt-4")
     assert tables.get_table(ctf).base["units"] == len(sets["intercode-ctf"])
     assert "of agent intercode" in tables.get_table(ctf).base["counted_by"]

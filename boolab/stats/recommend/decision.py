@@ -11,7 +11,7 @@ import pandas as pd
 from boolab.display.document import Document
 from boolab.display.numbers import span
 from boolab.errors import SettingError, near
-from boolab.frames.dtypes import FLAG, FLOAT, INT, NO_LIMIT, TEXT, axis_dtype, cells, is_missing, well_formed_cell
+from boolab.frames.dtypes import FLAG, FLOAT, INT, TEXT, axis_dtype, cells, is_missing, well_formed_cell
 from boolab.harnesses.exports.values import Export, Limits
 from boolab.limits.table import LIMITS
 from boolab.stats.finding import Finding, pairs
@@ -25,7 +25,7 @@ from boolab.stats.units import group_name
 _SMALLER_SHARES: Final = (0.9, 0.8, 0.7)
 """Shares of successes to keep that an error proposes."""
 
-_NOT_YET: Final = "Not yet"
+_ANSWERS: Final[Mapping[str, str]] = {"set": "Set", "leave": "Leave off", "not_yet": "Not yet"}
 _PathRow = tuple[GroupDecision, PathFinding]
 GROUP_COLUMNS: Final[Mapping[str, tuple[str, Callable[[GroupDecision], Any]]]] = {
     "action": (TEXT, lambda g: g.action),
@@ -335,13 +335,11 @@ def paths_frame(groups: Sequence[GroupDecision], keys: Sequence[str]) -> pd.Data
     return pd.DataFrame(data)
 
 
-def table_of_groups(frame: pd.DataFrame, keys: Sequence[str], order: Sequence[str]) -> pd.DataFrame:
-    """What is shown: the limits to set, what the evidence is about, what that keeps and saves."""
-    table = frame[[*keys, *order]].astype("object")
-    table = table.where(table.notna(), NO_LIMIT if len(frame) else None)
-    table.loc[frame["action"].eq("not_yet").to_numpy(), [*order]] = _NOT_YET
-    if (frame["action"] != "set").any():
-        table["numbers are for"] = frame["candidate"].fillna("no limit").to_list()
+def table_of_groups(frame: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
+    """What is shown: what to do with which limits, what they keep and save."""
+    table = frame[[*keys]].astype("object")
+    table["answer"] = [_ANSWERS[action] for action in frame["action"]]
+    table["limits"] = frame["candidate"].fillna("none").to_list()
     table["kept"] = [
         f"{span(low, high)} of {base:,}"
         for low, high, base in zip(frame["kept_lower"], frame["kept_upper"], frame["successes"], strict=True)

@@ -190,7 +190,7 @@ def recommend(
         frame=frame,
         sentences=tuple(filter(None, [compared_in_words(groups, keys, one_for_all), *of_groups])),
         notes=(*notes_by_kind(notes), *shared_agent_notes(groups, keys), *repeats, *_notes_of_runs(recorded, identity)),
-        table=table_of_groups(frame, keys, order),
+        table=table_of_groups(frame, keys),
         groups=tuple(groups),
         keys=tuple(keys),
         counted=_limits_of(runs, scope, harness, identity),

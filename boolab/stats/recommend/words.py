@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, Final
 
+import numpy as np
+
 from boolab.core.text import count, shorten
 from boolab.core.types import MICRO
 from boolab.display.answers import sentence
@@ -29,15 +31,17 @@ MAX_GROUPS: Final = 3
 """So many groups are named one by one."""
 _NAMED: Final = 3
 _ABOUT_GROUP: Final = (
-    "promise", "saving", "margin", "passed_over", "concentration", "broken", "recency", "held_out",
+    "answer", "whom", "promise", "saving", "margin", "passed_over", "concentration", "broken", "recency", "held_out",
 )  # fmt: skip
 """The sentences on a group, in their order."""
+_IN_VERDICT: Final = ("answer", "whom", "concentration", "broken")
+"""Those that the verdict has too, where there is one group."""
 _FEW_STOPPED: Final = 5
 """Fewer stopped units than this are named as few."""
 _WHY: Final[Mapping[str, str]] = {
     "saves_nothing": "none would have saved anything",
-    "poor_trade": "{limits} is safe, and a poor trade",
-    "stops_as_many_successes": "{limits} is safe, but what it stops is not shown to fail more often",
+    "poor_trade": "{limits} would keep enough, but lose a larger share of the successes than it saves",
+    "stops_as_many_successes": "{limits} would keep enough, but what it stops is not shown to fail more often",
     "no_run": "no step on record",
     "no_success": "no success on record",
 }
@@ -69,22 +73,7 @@ def sentences_of(group: GroupDecision, words: SimpleNamespace) -> Iterator[str]:
     """What the answer for one group rests on, each with the name of the group where it has one."""
     name = group_name(group.names)
     prefix = f"{name}: " if name else ""
-    about_group = (
-        "answer",
-        "whom",
-        "promise",
-        "saving",
-        "margin",
-        "passed_over",
-        "concentration",
-        "broken",
-        "recency",
-        "held_out",
-    )
-    names = about_group if name else about_group[2:]
-    texts = [_text(macro, group, words) for macro in names]
-    if not name and group.action == "not_yet":
-        texts = [_text("answer", group, words), *texts]
+    texts = [_text(macro, group, words) for macro in _ABOUT_GROUP if name or macro not in _IN_VERDICT]
     texts += [_text("by_itself", words), _text("untested", words)]
     yield from (prefix + text for text in texts if text)
 
@@ -122,6 +111,8 @@ def words_of(group: GroupDecision) -> SimpleNamespace:
         elsewhere=""
         if group.heldout_saved_share is None or not (folds and folds["chosen"])
         else f"On tasks that did not choose it, such a choice saved {percent(group.heldout_saved_share)}.",
+        stopped_ones=_stopped_ones(group, setting),
+        passed_over_ones="" if group.passed_over is None else _stopped_ones(group, group.passed_over.setting),
         few_stopped=count(group.null.stopped, group.noun)
         if group.null is not None and group.null.stopped < _FEW_STOPPED
         else "",
@@ -147,7 +138,8 @@ def words_of(group: GroupDecision) -> SimpleNamespace:
         heldout_saved=""
         if group.heldout_saved_share is None
         else f" and saved {percent(group.heldout_saved_share)} of the {question.plural}",
-        last_step=_step(group, choice.last_step),
+        # Of the step from no limit, the answer has the numbers.
+        last_step=_step(group, choice.last_step if choice.last_step and choice.last_step.looser.setting else None),
         next_step=_step(group, choice.next_step),
         tight=list(_tightest_without_loss(group)) if group.action == "not_yet" else [],
         singles=list(_singles(group)),
@@ -162,6 +154,14 @@ def limits_in_words(setting: Mapping[str, Any]) -> str:
     return joined(on) if on else ""
 
 
+def _stopped_ones(group: GroupDecision, setting: Mapping[str, Any]) -> str:
+    """The units that a setting stops; a family is one, and the setting may stop only some of its runs."""
+    stops = "it stops" if len(setting) == 1 else "they stop"
+    unit = group.units.unit
+    is_family = unit is not None and len(np.unique(unit)) < len(unit)
+    return f"families with a {group.noun} that {stops}" if is_family else f"{group.noun}s that {stops}"
+
+
 def plain_name(found: PathFinding) -> str:
     """What the limit of a path is called."""
     return LIMITS[found.tests.path.name].label
@@ -174,20 +174,20 @@ def count_steps(steps: float) -> str:
 
 def _rounded(n: float) -> str:
     """An expected number: with a decimal where it is small."""
+    if n < 0.05:  # noqa: PLR2004 - it would be written as 0.0
+        return "0" if n == 0 else "fewer than 0.1"
     return f"{n:.1f}" if n < 10 else f"{n:,.0f}"  # noqa: PLR2004 - two digits
 
 
 def compare_in_words(group: GroupDecision, failed: int, stopped: int) -> str:
     """How many of the stopped units fail, and how many would by chance: "97 of 100 fail, and by chance 87 would"."""
-    fail, fails, would = (
-        ("fail", "fails", "would")
-        if group.labelled
-        else ("do not end by themselves", "does not end by itself", "would not")
-    )
-    of = f"{failed:,} of {stopped:,} {fails if failed == 1 else fail}"
-    if group.null is None:
-        return of
-    return f"{of}, and by chance {_rounded(group.null.expected)} {would}"
+    expected = None if group.null is None else group.null.expected
+    n, verb, verbs = failed, "fail", "fails"
+    if not group.labelled:  # by a proxy only its own end is known
+        n, verb, verbs = stopped - failed, "end by themselves", "ends by itself"
+        expected = None if expected is None else max(stopped - expected, 0.0)
+    of = f"{n:,} of {stopped:,} {verbs if n == 1 else verb}"
+    return of if expected is None else f"{of}, and by chance {_rounded(expected)} would"
 
 
 def rests_of(group: GroupDecision) -> str:
@@ -236,6 +236,7 @@ def _step(group: GroupDecision, step: Margin | None) -> SimpleNamespace | None:
     return SimpleNamespace(
         looser=limits_in_words(step.looser.setting) or "no limit",
         tighter=limits_in_words(step.tighter.setting),
+        is_one=len(step.tighter.setting) == 1,
         lost=group.successes(step.lost) if step.lost else "no success",
         saved=format_amount(question, step.saved),
         each=f": {each} for each, and a success {'costs' if question.success_value is None else 'counts'} {costs}"

@@ -34,7 +34,7 @@ function tickMarks(marks, width) {
   ]);
 }
 
-// What is marked on a slider: the end, which has one place only, what is recommended, or what is safe and left off, the
+// What is marked on a slider: the end, which has one place only, what is recommended, or what is left off, the
 // tightest cap that keeps enough on record, then the defaults of harnesses.
 function marksOf(axis, values, recommended, at, onRecord = null) {
   const marks = [];
@@ -44,7 +44,7 @@ function marksOf(axis, values, recommended, at, onRecord = null) {
     if (values.includes(value)) marks.push({ at: at(value), text: value === null ? NO_LIMIT : `${count(value)} recommended`, name: "recommended" });
   }
   const leftOff = recommended?.action === "leave" ? recommended.candidate?.[axis.key] : null;
-  if (values.includes(leftOff) && leftOff !== null) marks.push({ at: at(leftOff), text: `${count(leftOff)} safe, left off`, name: "left-off" });
+  if (values.includes(leftOff) && leftOff !== null) marks.push({ at: at(leftOff), text: `${count(leftOff)} left off`, name: "left-off" });
   if (onRecord !== null && onRecord !== recommended?.candidate?.[axis.key]) marks.push({ at: at(onRecord), text: `${count(onRecord)} on record`, name: "on-record" });
   for (const { value, label } of axis.ticks) {
     const first = label.split(", ")[0];

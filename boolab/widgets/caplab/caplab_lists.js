@@ -105,13 +105,13 @@ function runTable(data, rows, name, act) {
 // --- What is recommended, and how to set it ----------------------------------------------------------------------------
 
 function advice({ base, recommended, searching }, open) {
-  const text = recommended ? [...recommended.sentences] : searching ? ["Computing the recommended setting\u2026"] : [];
+  const text = recommended ? [...recommended.sentences, ...recommended.notes] : searching ? ["Computing the recommended setting\u2026"] : [];
   if (!text.length) return null;
   const sure = recommended?.setting
     ? `${recommended.words} It keeps at least ${percent(recommended.keep, 1)} of the ${base.success}.`
     : recommended ? visible(recommended.words) : text[0];
   return fold(open, "advice", { class: "advice" }, [h("b", {}, recommended && !recommended.setting ? "Nothing is recommended" : "Recommended"), " ", sure],
-    recommended ? [...text, ...recommended.notes].map((line) => h("p", { class: "quiet" }, visible(line))) : null);
+    recommended ? text.map((line) => h("p", { class: "quiet" }, visible(line))) : null);
 }
 
 const FIRST = ["claude-code", "langgraph", "pydantic-ai", "boolab"]; // the harnesses in view; the others are folded

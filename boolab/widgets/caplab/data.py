@@ -152,7 +152,7 @@ class CapTables:
         key = (setting.scope, question.keep, question.confidence)
         if key not in self._shared:
             kinds = self._kinds(setting)
-            groups = [group for kind in kinds for group in kind.groups]
+            groups = [*chain.from_iterable(kind.groups for kind in kinds)]
             sizes = [*chain(*(task_sizes(kind.units, self.keys) for kind in kinds))]
             errors = shared_errors(sizes, question.keep, 1 - question.confidence)
             by_name = {name_of(names): error for (names, _), error in zip(groups, errors, strict=True)}
@@ -181,7 +181,7 @@ class CapTables:
             return kinds_of(of_all, [], success)[0].units
         if group is not None and group.key is None:
             return kinds_of(of_all.take(np.array(group.runs)), [], success)[0].units
-        parts = [part for kind in self._kinds(setting) for part in kind.groups]
+        parts = [*chain.from_iterable(kind.groups for kind in self._kinds(setting))]
         empty = parts[0][1].take(slice(0))  # by the proxy, runs without a step are no unit
         return next((units for names, units in parts if group is None or name_of(names) == group.key), empty)
 

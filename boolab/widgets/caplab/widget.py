@@ -62,7 +62,7 @@ class CapLab(OpensRuns):
     counts turns as `recommend` does: each by itself, because a cap starts again in each.
 
     It opens on the setting that is to be set, else without a limit, as it does until the decision is computed. A limit
-    that is safe and left off is marked as that. The lower bound of what a setting keeps is that of the setting by
+    that would keep enough and is left off is marked. The lower bound of what a setting keeps is that of the setting by
     itself, as if nothing else was asked of its group: at the whole error that the group may have. It is the same
     whatever was computed before: see `boolab.stats.kept_share`.
 
