@@ -112,9 +112,9 @@ class Parser(argparse.ArgumentParser):
         argparse gives all that may be left out its value at the first positional argument, and refuses those that
         follow an option.
         """
-        found, unknown = super().parse_known_args(args, namespace)
+        parsed, unknown = super().parse_known_args(args, namespace)
         if self._reads_apart or not unknown or any(word.startswith("-") for word in unknown) or subcommands(self):
-            return found, unknown
+            return parsed, unknown
         self._reads_apart = True
         self._typed.clear()
         try:

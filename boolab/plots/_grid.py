@@ -228,7 +228,10 @@ def words_of(rows: pd.DataFrame) -> SuccessWords:
     kinds = rows["success_by"].dropna().astype(str).unique().tolist() if "success_by" in rows else []
     if len(kinds) > 1 or kinds == ["mixed"]:
         differ = f"success_by differs between rows or runs ({', '.join(kinds)})"
-        raise SettingError(f"{differ}: labels and proxies are not drawn in one figure")
+        raise SettingError(
+            f"{differ}: labels and proxies are not drawn in one figure; choose the rows of one, such as "
+            "table[table['success_by'] == 'label']"
+        )
     if not kinds or kinds[0] == LABEL:
         return SuccessWords("success", "successes", "successes kept")
     if kinds[0].endswith("ended by itself"):

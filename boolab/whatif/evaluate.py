@@ -15,7 +15,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple, overload
+from typing import Any, Final, Literal, overload
 
 import cloudpickle
 import numpy as np
@@ -37,10 +37,20 @@ from boolab.whatif.from_runs import ledger_of
 from boolab.whatif.grid import Grid
 from boolab.whatif.outcomes import agents_of
 from boolab.whatif.question import OwnLimits, Question, question_of
-from boolab.whatif.recordings import PARQUET_ROWS, Recorded, check_frames, check_ledger, frames_in, ledgers_of
+from boolab.whatif.recordings import (
+    PARQUET_ROWS,
+    Recorded,
+    as_recorded,
+    check_frames,
+    check_ledger,
+    frames_in,
+    labelled_groups_in,
+    ledgers_of,
+)
 from boolab.whatif.step_files import Partition, has_labels, homes_in, partitions_of, take_ids
 from boolab.whatif.step_table import Ledger
-from boolab.whatif.tables import BATCH_ROWS, add_parts, finish_sums, pieces, rows_of, sums_of
+from boolab.whatif.success_kinds import decide_by_group
+from boolab.whatif.tables import BATCH_ROWS, SUCCESS_BY, add_parts, finish_sums, pieces, rows_of, sums_of
 
 MAX_ROWS: Final = 5_000_000
 _POLICY: Final = "policy"
@@ -147,9 +157,8 @@ def counterfactual(
         recorded, a run is not identified from the call on whose subagent is stopped, unknown from one whose subagent is
         not on record, and a subagent that would have been called after its parent's stop is truncated at step 0; the
         success of a family is its root's (see `boolab.whatif.family_stops`). scope is "turn" or "run";
-        success_by is what a success is: a label, or, where no run has one, that the run ended by itself. It is decided
-        for all runs at once, also with `by` (`recommend` decides it for each group): where only some groups have
-        labels, call this for each group.
+        success_by is what a success is: a label, or, where no run has one, that the run ended by itself. With `by` it
+        is decided for each group by itself.
 
         With `aggregate`: the axes, n_runs, the number of runs by outcome and by stop reason, successes (the base of
         kept_lower and kept_upper), successes_censored (of them, those that are neither kept nor lost), and the sums of
@@ -198,29 +207,33 @@ def counterfactual(
         return _batches(recorded, question)
     agents: set[str] = set()
     if client is None:
-        ledgers = _add_agents(ledgers_of(recorded, *_ledger_arguments(question)), question, agents)
-        parts: Iterator[_Part] = (_part(ledger, question, aggregate=aggregate) for ledger in ledgers)
+        ledgers = _add_agents(_ledgers(recorded, question), question, agents)
+        parts: Iterator[pd.DataFrame] = (_part(ledger, question, aggregate=aggregate) for ledger in ledgers)
     else:
         parts = _parts_elsewhere(recorded, question, client, agents, aggregate=aggregate, progress=progress)
-    whole = _join_parts(parts, question, aggregate=aggregate)
+    frame = _join_parts(parts, question, aggregate=aggregate)
     question.check_agents(agents)
     if not aggregate:
-        return attach_set(whole.table, recorded)
-    frame = whole.table
+        return attach_set(frame, recorded)
     if question.rules:  # groups that come late come last, so that these are in the rows' order: the grid, rule by rule
         places = pd.Categorical(frame["rule"], categories=[str(rule) for rule in question.rules]).codes
         frame = frame.iloc[np.argsort(places, kind="stable")].reset_index(drop=True)
-    return attach_set(finish_sums(frame, question.keys, whole.success_by), recorded)
+    return attach_set(finish_sums(frame, question.keys), recorded)
 
 
-def _ledger_arguments(question: Question) -> tuple[Any, ...]:
-    """The arguments of `ledgers_of`, after the first."""
-    return question.detectors, question.scope, question.by, question.policy, question.own_limits
+def _ledgers(recorded: Recorded, question: Question) -> Iterator[Ledger]:
+    """The recordings; each group by itself has labels or the proxy."""
+    recorded = as_recorded(recorded)
+    groups = labelled_groups_in(recorded, question.scope, question.by)
+    for ledger in ledgers_of(
+        recorded, question.detectors, question.scope, question.by, question.policy, question.own_limits
+    ):
+        yield decide_by_group(ledger, question.by, groups)
 
 
 def _batches(recorded: Recorded, question: Question) -> Iterator[pd.DataFrame]:
     size, agents = max(1, BATCH_ROWS // question.count), set[str]()
-    for ledger in _add_agents(ledgers_of(recorded, *_ledger_arguments(question)), question, agents):
+    for ledger in _add_agents(_ledgers(recorded, question), question, agents):
         for part in pieces(ledger, ledger.kin(), size) if ledger.n_runs else ():
             yield rows_of(part, question)
     question.check_agents(agents)
@@ -233,33 +246,27 @@ def _add_agents(ledgers: Iterator[Ledger], question: Question, agents: set[str])
         yield ledger
 
 
-class _Part(NamedTuple):
+def _part(ledger: Ledger, question: Question, *, aggregate: bool) -> pd.DataFrame:
     """The rows of some of the runs, or sums over them."""
-
-    table: pd.DataFrame
-    success_by: str
-
-
-def _part(ledger: Ledger, question: Question, *, aggregate: bool) -> _Part:
     if aggregate:
-        return _Part(sums_of(ledger, question), ledger.success_by)
+        return sums_of(ledger, question)
     _check_size(ledger.n_runs * question.count, question)
-    return _Part(rows_of(ledger, question), ledger.success_by)
+    return rows_of(ledger, question)
 
 
-def _join_parts(parts: Iterator[_Part], question: Question, *, aggregate: bool) -> _Part:
+def _join_parts(parts: Iterator[pd.DataFrame], question: Question, *, aggregate: bool) -> pd.DataFrame:
     """Parts, one at least, as one; of sums never more than two are in memory."""
-    table, success_by = next(parts)
+    table = next(parts)
     if aggregate:
         for part in parts:
-            table = add_parts([table, part.table], question.keys)
-        return _Part(table, success_by)
+            table = add_parts([table, part], [*question.keys, SUCCESS_BY])
+        return table
     tables, rows = [table], len(table)
     for part in parts:
-        rows += len(part.table)
+        rows += len(part)
         _check_size(rows, question)
-        tables.append(part.table)
-    return _Part(pd.concat(tables, ignore_index=True) if len(tables) > 1 else table, success_by)
+        tables.append(part)
+    return pd.concat(tables, ignore_index=True) if len(tables) > 1 else table
 
 
 def _check_size(rows: int, question: Question) -> None:
@@ -272,7 +279,7 @@ def _check_size(rows: int, question: Question) -> None:
 
 def _parts_elsewhere(
     recorded: Recorded, question: Question, client: Executor, agents: set[str], *, aggregate: bool, progress: bool
-) -> Iterator[_Part]:
+) -> Iterator[pd.DataFrame]:
     """The parts of a data set, one for each partition, from workers."""
     if not isinstance(recorded, str | Path):
         msg = (
@@ -289,7 +296,8 @@ def _parts_elsewhere(
     from tqdm.auto import tqdm
 
     partitions = partitions_of(recorded, PARQUET_ROWS)
-    load: bytes = cloudpickle.dumps((question, has_labels(recorded), aggregate, homes_in(recorded)))
+    groups = labelled_groups_in(recorded, question.scope, question.by)
+    load: bytes = cloudpickle.dumps((question, has_labels(recorded), groups, aggregate, homes_in(recorded)))
     seen_ids: set[Any] = set()
     is_empty = True
     size = sum(partition.size for partition in partitions)
@@ -306,9 +314,9 @@ def _parts_elsewhere(
         yield _part(ledger_of([], question.detectors, question.scope), question, aggregate=aggregate)
 
 
-def _evaluate_partition(load: bytes, partition: Partition) -> tuple[list[Any], set[str], _Part | None]:
+def _evaluate_partition(load: bytes, partition: Partition) -> tuple[list[Any], set[str], pd.DataFrame | None]:
     """In a worker: the ids and agents of the runs of a partition, and their part; None if no run begins there."""
-    question, labelled, aggregate, homes = cloudpickle.loads(load)
+    question, labelled, groups, aggregate, homes = cloudpickle.loads(load)
     run_ids: list[Any] = []
     agents: set[str] = set()
 
@@ -316,7 +324,7 @@ def _evaluate_partition(load: bytes, partition: Partition) -> tuple[list[Any], s
         for frame in frames_in(partition, homes, question.detectors, question.by):
             ledger = ledger_of_frame(frame, question.detectors, question.scope, labelled=labelled)
             run_ids.extend(ledger.runs["run_id"])
-            yield check_ledger(ledger, question.by, question.own_limits)
+            yield decide_by_group(check_ledger(ledger, question.by, question.own_limits), question.by, groups)
 
     parts = (_part(ledger, question, aggregate=aggregate) for ledger in _add_agents(ledgers(), question, agents))
     first = next(parts, None)

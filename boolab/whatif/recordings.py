@@ -27,6 +27,7 @@ from boolab.whatif.policy_limits import divergences, has_response_guards, interv
 from boolab.whatif.question import OwnLimits
 from boolab.whatif.step_files import Partition, frames_of, has_labels, homes_in, is_step_table, merge_families
 from boolab.whatif.step_table import Ledger
+from boolab.whatif.success_kinds import Group, labelled_groups
 
 Recorded: TypeAlias = Runs | pd.DataFrame | str | Path
 """Runs, a frame with a row per step, or the path of a file (or a folder of them) with such a frame, `.parquet` or
@@ -49,6 +50,18 @@ def ledgers_of(
     """Recordings as ledgers: one, or, from a file or a store, one for each batch of whole runs."""
     ledgers = _ledgers(as_recorded(recorded), detectors, scope, group_by, policy)
     return (check_ledger(ledger, group_by, own_limits) for ledger in ledgers)
+
+
+def labelled_groups_in(recorded: Recorded, scope: Scope, keys: Sequence[str]) -> frozenset[Group] | None:
+    """The groups of a file or a store whose successes are labels; None where all is read at once, or without groups.
+
+    It is read once more, without what limits count.
+    """
+    if not keys or not isinstance(recorded, str | Path):
+        return None
+    if not begins_as_sqlite(recorded) and not has_labels(recorded):
+        return None
+    return labelled_groups(ledgers_of(recorded, [], scope, keys), keys)
 
 
 def as_recorded(recorded: Recorded) -> Recorded:

@@ -70,10 +70,12 @@ class Ledger:
     # n each: the counters after the step, by name; -1 where unknown. What an unknown one is at most is another, see
     # `bound_counter`
     counters: Mapping[str, Ints]
-    success_by: str  # what `success` is: `LABEL` or `PROXY`
+    success_by: str  # what `success` is: `LABEL` or `PROXY`; where groups differ, `by_label` has each run's
     # the subagents that each run, by its row, has started; see `kin`
     starts: Mapping[int, Sequence[Start]] = field(default_factory=dict)
     unit: Ints | None = None  # R, or None: which runs share one success, so that a stop of any of them loses it
+    # R, or None for all alike: whether the run's success is a label, where others have the proxy. See `with_proxy`
+    by_label: Flags | None = None
 
     def kin(self) -> Kin | None:
         """Which run started which, and which subagents are not on record; None if there are none."""
@@ -100,6 +102,30 @@ class Ledger:
             rejected = closes & ~by_itself & (amounts["tool_calls"] == 0)
             amounts = {**amounts, "asked": np.where(rejected, UNKNOWN, amounts["asked"])}
         return replace(self, boundary=self.boundary & ~closes, ended=np.ones(self.n_runs, dtype=bool), used=amounts)
+
+    def with_proxy(self, runs: Flags) -> Ledger:
+        """The same recordings, where the success of some runs is the proxy, whatever labels others have.
+
+        The success of a family is its root's: that of a subagent whose parent is on record is not known.
+        """
+        if not runs.any():
+            return self
+        has_steps, last = last_steps(self.first)
+        by_proxy = (self.reason == "synthesis").astype(np.int64)
+        by_proxy[has_steps] = self.answered[last]
+        kin = self.kin()
+        if kin is not None:
+            by_proxy = np.where(np.array(kin.parent) < 0, by_proxy, UNKNOWN)
+        success = np.where(runs, by_proxy, self.success)
+        if runs.all():
+            return replace(self, success=success, success_by=PROXY)
+        return replace(self, success=success, by_label=~runs)
+
+    def success_kinds(self) -> npt.NDArray[np.object_]:
+        """R: what the success of each run is: `LABEL` or the proxy."""
+        if self.by_label is None:
+            return np.full(self.n_runs, self.success_by, dtype=object)
+        return np.array([PROXY, LABEL], dtype=object)[self.by_label.astype(np.int64)]
 
     def opens(self) -> Flags:
         """N: whether the step is the first of its span."""
@@ -198,6 +224,7 @@ class Ledger:
             counters={name: column[steps] for name, column in self.counters.items()},
             starts={new: self.starts[old] for new, old in enumerate(rows) if old in self.starts},
             unit=None if self.unit is None else self.unit[runs],
+            by_label=None if self.by_label is None else self.by_label[runs],
         )
 
     @classmethod
@@ -250,6 +277,7 @@ class Ledger:
             success=self.answered[last].astype(np.int64),
             reason=np.where(last_of_run, self.reason[run], finished_reasons(self.final[last])),
             success_by=TURN_PROXY if unit_of(self.span) == "turn" else PROXY,
+            by_label=None,
             starts={},
         )
 

@@ -26,6 +26,7 @@ BATCH_ROWS: Final = 500_000
 COUNTED_MEASURES: Final = tuple(name for name in MEASURES if name != "cost")
 """What is summed in whole numbers; cost is summed in micro-dollars."""
 _MAX_SUMS: Final = 5_000_000
+SUCCESS_BY: Final = "success_by"
 _OF_ROWS: Final = ("run_id", "outcome", "scope", "success_by", "kept_lower", "saved_steps", "saved_is")
 
 
@@ -65,6 +66,7 @@ def rows_of(ledger: Ledger, question: Question, *, grid: bool = True) -> pd.Data
     """A row for each run and setting; without those of the grid unless `grid`."""
     positions, kin, settings = Places(ledger), ledger.kin(), question.settings
     frames: list[pd.DataFrame] = []
+    success_kinds = text(ledger.success_kinds().tolist())
 
     def add(
         rule: str | None,
@@ -82,7 +84,7 @@ def rows_of(ledger: Ledger, question: Question, *, grid: bool = True) -> pd.Data
         data |= {"rule": repeat_text(rule, len(stops.run))} if question.rules else {}
         data |= outcome_columns(ledger, positions, stops, spans)
         data["scope"] = ledger.runs["scope"].array.take(stops.run)
-        frames.append(pd.DataFrame(data | {"success_by": repeat_text(ledger.success_by, len(stops.run))}))
+        frames.append(pd.DataFrame(data | {"success_by": success_kinds.take(stops.run)}))
 
     if settings is not None and grid:
         places_by_axis = {
@@ -131,14 +133,14 @@ def repeat_text(value: str | None, n: int) -> Cells:
 
 def sums_of(ledger: Ledger, question: Question) -> pd.DataFrame:
     """Sums over the runs of a ledger, a row for each setting and group."""
-    settings, kin = question.settings, ledger.kin()
+    settings, kin, keys = question.settings, ledger.kin(), [*question.keys, SUCCESS_BY]
     by_steps = settings is not None and kin is None and settings.is_plain and settings.is_silent
     parts = [_sums_over_steps(ledger, question, settings)] if by_steps and settings is not None else []
     if question.rules or not by_steps:
         count = len(question.rules) + (0 if by_steps or settings is None else settings.count)
         batches = pieces(ledger, kin, max(1, BATCH_ROWS // count))
-        parts += [_sums(rows_of(part, question, grid=not by_steps), question.keys) for part in batches]
-    return add_parts(parts, question.keys)
+        parts += [_sums(rows_of(part, question, grid=not by_steps), keys) for part in batches]
+    return add_parts(parts, keys)
 
 
 def sum_rows(table: pd.DataFrame) -> pd.DataFrame:
@@ -149,13 +151,14 @@ def sum_rows(table: pd.DataFrame) -> pd.DataFrame:
         raise SettingError(msg)
     names = [str(name) for name in table.columns]
     keys = [*(name for name in names[: names.index("outcome")] if name != "run_id"), "scope"]
-    success_kinds = table["success_by"].dropna().unique().tolist()
-    return finish_sums(_sums(table, keys), keys, success_kinds[0] if len(success_kinds) == 1 else "mixed")
+    success_kinds = table.groupby(keys, dropna=False, sort=False)[SUCCESS_BY]
+    kinds = [kinds[0] if len(kinds) == 1 else "mixed" for kinds in (of.dropna().unique() for _, of in success_kinds)]
+    return finish_sums(_sums(table, keys).assign(**{SUCCESS_BY: kinds}), keys)
 
 
-def finish_sums(frame: pd.DataFrame, keys: Sequence[str], success_by: str) -> pd.DataFrame:
+def finish_sums(frame: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
     """Sums as the columns of an aggregate: NA for what is not reported or has no bound, money in dollars."""
-    sums = {name: frame[name].to_numpy(np.int64) for name in frame.columns if name not in keys}
+    sums = {name: frame[name].to_numpy(np.int64) for name in frame.columns if name not in (*keys, SUCCESS_BY)}
     never = np.zeros(len(frame), dtype=bool)
     measures: dict[str, Any] = {}
     bounds: dict[str, Any] = {}
@@ -177,8 +180,8 @@ def finish_sums(frame: pd.DataFrame, keys: Sequence[str], success_by: str) -> pd
     data: dict[str, Any] = {key: frame[key].array for key in keys if key != "scope"}
     data |= {name: pd.arrays.IntegerArray(sums[name], never) for name in (*counts, *kept_columns) if name in sums}
     data |= {name: measures[name] for name in sorted(measures, key=lambda name: name.startswith("saved_"))}
-    end = {"scope": frame["scope"].astype(TEXT).array}
-    end |= {name: repeat_text(value, len(frame)) for name, value in (("unit", "run"), ("success_by", success_by))}
+    end = {"scope": frame["scope"].astype(TEXT).array, "unit": repeat_text("run", len(frame))}
+    end[SUCCESS_BY] = frame[SUCCESS_BY].astype(TEXT).array
     return pd.DataFrame(data | bounds | end)
 
 
@@ -211,7 +214,7 @@ def _sums_over_steps(ledger: Ledger, question: Question, settings: Settings) -> 
     axis_positions = [settings.axes.index(axis) + 1 for axis in axes]
     policy_axes = [n for n in range(1, len(settings.axes) + 1) if n not in axis_positions]
     group, *axis_indices = np.indices((len(groups), *(len(axis.values) for axis in axes))).reshape(len(axes) + 1, -1)
-    data: dict[str, Any] = {name: groups[name].array.take(group) for name in (*question.by, "scope")}
+    data: dict[str, Any] = {name: groups[name].array.take(group) for name in (*question.by, "scope", SUCCESS_BY)}
     data |= {axis.key: _values(axis, indices) for axis, indices in zip(axes, axis_indices, strict=True)}
     if question.rules:
         data["rule"] = repeat_text(None, len(group))
@@ -224,11 +227,14 @@ def _groups(ledger: Ledger, group_by: Sequence[str], scope: Scope) -> tuple[Ints
     """The group of each run, and one row for each group. No group has runs of two scopes."""
     if not group_by and not ledger.has_mixed_scopes:
         scopes = ledger.runs["scope"].head(1).tolist() or ["run" if scope == "run" else "turn"]
-        return None, pd.DataFrame({"scope": text(scopes)})
+        return None, pd.DataFrame({"scope": text(scopes), SUCCESS_BY: text([ledger.success_by])})
     keys = [*group_by, "scope"]
     grouped = ledger.runs.groupby(keys, dropna=False, sort=False)
     codes: Ints = grouped.ngroup().to_numpy().astype(np.int64)
-    return codes, grouped.head(1)[keys].reset_index(drop=True)
+    groups = grouped.head(1)[keys]
+    return codes, groups.assign(**{SUCCESS_BY: text(ledger.success_kinds()[groups.index].tolist())}).reset_index(
+        drop=True
+    )
 
 
 def _sums(rows: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:

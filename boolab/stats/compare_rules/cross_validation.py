@@ -216,7 +216,7 @@ def _rows(
     """The rows of a group: each fold, held out, same tasks."""
     group_runs = final.rows(group.runs)
     shared_columns: dict[str, Any] = {"folds": group.n_folds, "keep": keep, "seed": seed, "confidence": confidence}
-    shared_columns |= {"unit": "run", "success_by": final.success_by}
+    shared_columns |= {"unit": "run", "success_by": group_runs.success_by}
 
     def row(
         part: str, part_runs: Judged, rule: Rule | str, kept_share: float | None, saved: float | None

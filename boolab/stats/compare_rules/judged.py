@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from boolab.core.text import count
@@ -27,6 +28,7 @@ from boolab.whatif.recordings import Recorded, ledgers_of
 from boolab.whatif.rule_matrix import Floats, Rule, RuleMatrix, rule_matrix, run_costs
 from boolab.whatif.step_files import is_step_table, read_steps
 from boolab.whatif.step_table import LABEL, Ints, Ledger, check_scope
+from boolab.whatif.success_kinds import decide_by_group
 
 FIGURES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("n_runs", "n_tasks", "successes", "kept_lower", "kept_upper"), INT),
@@ -40,6 +42,10 @@ FIGURES: Final[Mapping[str, str]] = {
 """The columns that say what a rule keeps and saves, and their types."""
 
 
+MIXED: Final = "mixed"
+"""What successes are, where they are labels in some groups and the proxy in others."""
+
+
 @dataclass(frozen=True, slots=True)
 class Judged:
     """R runs under S rules."""
@@ -51,7 +57,7 @@ class Judged:
     steps: Ints  # R: the number of steps
     peak: Ints  # R: the most steps at a place where a cap is evaluated; a cap above it does not stop the run
     cost: Floats  # R: in dollars; NaN where it is not known
-    success_by: str  # what a success is: see `Ledger`
+    success_kinds: npt.NDArray[np.object_]  # R: what a success is: see `Ledger.success_kinds`
 
     @property
     def n_runs(self) -> int:
@@ -59,9 +65,10 @@ class Judged:
         return len(self.steps)
 
     @property
-    def is_labelled(self) -> bool:
-        """Whether a success is a label, not the proxy that a run ended by itself."""
-        return self.success_by == LABEL
+    def success_by(self) -> str:
+        """What a success is: a label, or the proxy that a run ended by itself; "mixed" where groups differ."""
+        kinds = set(self.success_kinds.tolist())
+        return MIXED if len(kinds) > 1 else next(iter(kinds), LABEL)
 
     def rows(self, indices: Ints) -> Judged:
         """Some of the runs, by their places."""
@@ -73,7 +80,7 @@ class Judged:
             self.steps[indices],
             self.peak[indices],
             self.cost[indices],
-            self.success_by,
+            self.success_kinds[indices],
         )
 
     def select_rule(self, rule: Ints) -> Judged:
@@ -81,7 +88,7 @@ class Judged:
         names = RuleMatrix.__slots__
         picked = (np.take_along_axis(getattr(self.matrix, name), rule[:, None], axis=1) for name in names)
         return Judged(
-            (None,), self.units, RuleMatrix(*picked), self.success, self.steps, self.peak, self.cost, self.success_by
+            (None,), self.units, RuleMatrix(*picked), self.success, self.steps, self.peak, self.cost, self.success_kinds
         )
 
 
@@ -95,7 +102,8 @@ def judge_recordings(
 def ledger_for(recorded: Recorded, rules: Sequence[Rule], *, keys: Sequence[str] = (), scope: Scope = "auto") -> Ledger:
     """Recordings with the counters that rules need; their own limits stay in force."""
     check_scope(scope)
-    return Ledger.concat([*ledgers_of(recorded, detectors_of(rules), scope, keys, own_limits="kept")])
+    ledger = Ledger.concat([*ledgers_of(recorded, detectors_of(rules), scope, keys, own_limits="kept")])
+    return decide_by_group(ledger, keys)
 
 
 def judge_ledger(ledger: Ledger, rules: Sequence[Rule], keys: Sequence[str] = ()) -> Judged:
@@ -108,7 +116,7 @@ def judge_ledger(ledger: Ledger, rules: Sequence[Rule], keys: Sequence[str] = ()
         np.diff(ledger.first),
         ledger.peak("steps"),
         run_costs(ledger),
-        ledger.success_by,
+        ledger.success_kinds(),
     )
 
 
@@ -212,11 +220,11 @@ def data_notes(judged_runs: Judged) -> Iterator[str]:
     if not judged_runs.n_runs:
         yield "There are no runs."
         return
-    if not judged_runs.is_labelled:
-        yield (
-            "No run has a label. A success is a run that ended by itself, which is a proxy: one that ended may have "
-            "failed."
+    if judged_runs.success_by != LABEL:
+        start = (
+            "In groups in which no run has a label, a" if judged_runs.success_by == MIXED else "No run has a label. A"
         )
+        yield f"{start} success is a run that ended by itself, which is a proxy: one that ended may have failed."
     unlabelled = int((judged_runs.success < 0).sum())
     if unlabelled:
         yield (

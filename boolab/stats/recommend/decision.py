@@ -185,10 +185,10 @@ class Decision(Finding):
             >>> bl.recommend(bl.load_dataset("atlas/intercode-python"), keep=0.9).limits("coder").max_steps
             3
         """
-        found = self._group(agent, group)
-        if found.action != "set":
-            raise SettingError(f"nothing can be exported. {self._why(found)} {self._try}")
-        return self._limits(found, agent)
+        decision = self._group(agent, group)
+        if decision.action != "set":
+            raise SettingError(f"nothing can be exported. {self._why(decision)} {self._try}")
+        return self._limits(decision, agent)
 
     def limits_by_group(self) -> dict[str, Limits]:
         """The limits to set for each group that has some, by the name of the group; "" if there is one group only."""

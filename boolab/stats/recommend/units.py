@@ -16,12 +16,13 @@ from typing import Any, Final, Literal
 import numpy as np
 import pandas as pd
 
-from boolab.core.run_tree import Kin, flag_labelled_groups, roots_of
+from boolab.core.run_tree import Kin, roots_of
 from boolab.errors import SettingError
 from boolab.frames.dtypes import TEXT
 from boolab.frames.recording import PARENT
 from boolab.stats.intervals import Labels
 from boolab.whatif.step_table import LABEL, PROXY, TURN_PROXY, UNKNOWN, Flags, Ints, Ledger, UnitNoun
+from boolab.whatif.success_kinds import flags_of
 
 _HOME: Final = "\0home"
 """A column that no run has: the row of the root's run or turn."""
@@ -79,10 +80,7 @@ def split_by_label(runs: Ledger, success_by: Literal["label", "ended"] | None, k
     """The runs of the groups that have labels, and those of the groups that have none, for which the proxy stands."""
     if success_by is not None or not keys or runs.success_by != LABEL or not runs.n_runs:
         return [runs]
-    kin = runs.kin()
-    roots = list(range(runs.n_runs)) if kin is None else roots_of(kin.parent)
-    groups = runs.runs.groupby(list(keys), dropna=False, sort=False).ngroup().tolist()
-    by_label = np.array(flag_labelled_groups(groups, roots, (runs.success >= 0).tolist()), dtype=bool)
+    by_label = flags_of(runs, keys)
     if by_label.all():
         return [runs]
     proxy_runs = replace(runs.take(~by_label), success_by=PROXY)

@@ -37,6 +37,7 @@ from boolab.whatif.grid import detectors_of
 from boolab.whatif.recordings import Recorded, as_recorded, ledgers_of
 from boolab.whatif.rule_matrix import Floats, run_costs
 from boolab.whatif.step_table import LABEL, Flags, Ints, Ledger
+from boolab.whatif.success_kinds import decide_by_group
 
 Positive: TypeAlias = "str | Mapping[str, Any] | pd.Series[Any] | Callable[[Run], bool | None]"
 """Which runs are positive: the name of a setting, labels by run id, or a callable; None is unknown."""
@@ -55,13 +56,24 @@ CLEAN: Final = ("clean_threshold", "clean_threshold_low", "clean_threshold_high"
 
 
 class Truth(NamedTuple):
-    """In which runs the class is known, which are positive, and the name of the class."""
+    """In which runs the class is known, which are positive, and the name of the class.
+
+    `by_label` is, for each run, whether its group has labels, where others have the proxy; None where all are alike.
+    """
 
     known: Flags
     positive: Flags
     name: str
     proxy: bool = False
     user: bool = False
+    by_label: Flags | None = None
+
+    def of_group(self, runs: Ints) -> Truth:
+        """That of the runs of one group."""
+        if self.by_label is None:
+            return self
+        by_proxy = not self.by_label[runs].any()
+        return self._replace(name=NOT_ENDED if by_proxy else FAILED, proxy=by_proxy, by_label=None)
 
 
 class Material(NamedTuple):
@@ -109,6 +121,15 @@ def units_in(material: Material, keys: Sequence[str]) -> pd.DataFrame:
     return units_of_table(table, keys)
 
 
+def decide_material(
+    material: Material, units: pd.DataFrame, keys: Sequence[str], positive: Positive | None
+) -> Material:
+    """The same, where each group by itself has labels or the proxy, unless the user gives what is positive."""
+    if positive is not None:
+        return material
+    return material._replace(ledger=decide_by_group(material.ledger, keys, rows=units))
+
+
 def truth_of(material: Material, positive: Positive | None) -> Truth:
     """Which runs are positive: by what the user gives; else failure by label; else, where no run has one, the proxy."""
     if positive is not None:
@@ -121,7 +142,7 @@ def truth_of(material: Material, positive: Positive | None) -> Truth:
         return Truth(~unlabelled, true, UNNAMED if name == "<lambda>" else name, user=True)
     ledger = material.ledger
     if ledger.success_by == LABEL:
-        return Truth(ledger.success >= 0, ledger.success == 0, FAILED)
+        return Truth(ledger.success >= 0, ledger.success == 0, FAILED, by_label=ledger.by_label)
     return Truth(np.ones(ledger.n_runs, dtype=bool), ledger.success == 0, NOT_ENDED, proxy=True)
 
 
@@ -164,7 +185,6 @@ class Scores:
     # how many counted steps of its scope come before each step: a plain cap saves the step if it is no larger
     before: Ints
     converged_is_false: bool  # whether an alarm that converged is false
-    positive_is: str  # the name of the class
 
 
 def scores_of(material: Material, rules: Sequence[StopRule], truth: Truth, *, converged_is_false: bool) -> Scores:
@@ -190,7 +210,6 @@ def scores_of(material: Material, rules: Sequence[StopRule], truth: Truth, *, co
         ledger.first,
         np.where(ledger.opens(), 0, counted_before),
         converged_is_false,
-        truth.name,
     )
 
 
@@ -198,11 +217,18 @@ class GroupScores:
     """The runs of one group, and a row for each rule."""
 
     def __init__(
-        self, values: tuple[Any, ...], units: pd.DataFrame, keys: Sequence[str], scores: Scores, confidence: float
+        self,
+        values: tuple[Any, ...],
+        units: pd.DataFrame,
+        keys: Sequence[str],
+        scores: Scores,
+        truth: Truth,
+        confidence: float,
     ) -> None:
         self.keys = values
         self.name = group_name(values)
         self.runs = units.index.to_numpy()
+        self.truth = truth.of_group(self.runs)
         self.scores = scores
         self.confidence = confidence
         clusters, self.word = clusters_of(units, keys)
@@ -250,7 +276,7 @@ class GroupScores:
             if row["n_unknown"] and not row["n_runs"]:
                 row |= dict.fromkeys(("alarms", "true_alarms", "false_alarms", "missed", "converged"))
                 row |= dict.fromkeys(name for name in row if name.startswith(("saved_", "successes_lost_")))
-            rows.append(row | {"unit": "run", "positive_is": self.scores.positive_is, "confidence": self.confidence})
+            rows.append(row | {"unit": "run", "positive_is": self.truth.name, "confidence": self.confidence})
         return rows
 
     def _saved_columns(self, score: RuleAlarms, raised: Flags, share: tuple[float, ...], steps: int) -> dict[str, Any]:

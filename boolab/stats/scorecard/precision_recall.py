@@ -24,6 +24,7 @@ from boolab.stats.scorecard.metrics import (
     LIFT,
     RATIOS,
     Positive,
+    decide_material,
     lift_of,
     material_of,
     name_columns,
@@ -122,6 +123,8 @@ def precision_recall_df(
     keys = keys_of(by, _COLUMNS)
     sweeps = _sweeps(rules)
     material = material_of(runs, [sweep.rule for sweep in sweeps], scope=scope, keys=keys, positive=positive)
+    all_units = units_in(material, keys)
+    material = decide_material(material, all_units, keys, positive)
     truth, ledger = truth_of(material, positive), material.ledger
     positions = Places(ledger)
     sweeps = [
@@ -139,7 +142,7 @@ def precision_recall_df(
     boundary, stopped, unknown = stops_of_rules(ledger, positions, threshold_rules)
     saved = count_saved(ledger, threshold_rules, boundary, stopped, ["steps"])["steps"]
     labelled = truth.proxy or ledger.success_by == LABEL
-    judged_units = units_in(material, keys)[truth.known]
+    judged_units = all_units[truth.known]
     groups, rows = [], []
     for values, units in split_groups(judged_units, keys):
         run_rows = units.index.to_numpy()
@@ -154,7 +157,8 @@ def precision_recall_df(
         ):
             threshold = rule.threshold / _UNITS.get(rule.counter, 1)
             head = {"detector": sweep.name, "threshold": threshold, "rule": str(sweep.rule)}
-            rows.append(head | row | {"unit": "run", "positive_is": truth.name, "confidence": confidence})
+            name = truth.of_group(run_rows).name
+            rows.append(head | row | {"unit": "run", "positive_is": name, "confidence": confidence})
             groups.append(values)
     return attach_set(frame_of(keys, groups, _COLUMNS, rows), runs)
 

@@ -44,6 +44,7 @@ from boolab.stats.scorecard.metrics import (
     RuleAlarms,
     Scores,
     Truth,
+    decide_material,
     material_of,
     scores_of,
     truth_of,
@@ -92,8 +93,9 @@ def scorecard(
     """How well stop rules separate runs that fail from runs that do not, and what they would have saved and cost.
 
     An *alarm* is a run in which the rule fires after a step, in any turn. A *positive* is a run that failed, by its
-    label. Where no run has a label, a run that did not end by itself is positive; `positive_is` and every sentence
-    report it. Runs without a label are left out; a rule's row also leaves out runs where a counter it needs is unknown.
+    label. Where no run of a group has a label, a run that did not end by itself is positive; `positive_is` and every
+    sentence report it. Runs without a label are left out; a rule's row also leaves out runs where a counter it needs is
+    unknown.
 
     An alarm *converged* if the repeated call was work and not a loop: later in the same scope (the turn, or with
     `scope="run"` the run) the same call comes again, with a result that is known to be no error and whose content
@@ -171,10 +173,13 @@ def scorecard(
         msg = "converged=True compares the results of calls, which a table with a row per step does not have: pass runs"
         raise SettingError(msg)
     units = units_in(material, keys)
+    material = decide_material(material, units, keys, positive)
     truth = truth_of(material, positive)
     scores = scores_of(material, rule_list, truth, converged_is_false=converged)
     judged_units = units[truth.known]
-    groups = [GroupScores(values, part, keys, scores, confidence) for values, part in split_groups(judged_units, keys)]
+    groups = [
+        GroupScores(values, part, keys, scores, truth, confidence) for values, part in split_groups(judged_units, keys)
+    ]
     words = _ScorecardText(truth, scores, confidence)
     rows = list(pairs(groups, lambda group: group.rows))
     frame = attach_set(frame_of(keys, [group.keys for group, _ in rows], _COLUMNS, [row for _, row in rows]), runs)
@@ -197,6 +202,7 @@ class _ScorecardText:
     def __init__(self, truth: Truth, scores: Scores, confidence: float) -> None:
         self.truth = truth
         self.scores = scores
+        self.confidence = confidence
         self.level = level(confidence)
         self.named = "" if truth.name == UNNAMED else f" ({shorten(truth.name)})"
         self.which = (
@@ -237,14 +243,16 @@ class _ScorecardText:
         total = sum(len(group.rows) for group in groups)
         for group in groups:
             prefix = f"{group.name}: " if group.name else ""
+            words = _ScorecardText(group.truth, self.scores, self.confidence)
             for row, score in zip(group.rows, self.scores.rules, strict=True):
                 if n_written < _MAX_SENTENCES:
                     n_written += 1
-                    yield prefix + " ".join(self._rule(group, row, score))
+                    yield prefix + " ".join(words.rule(group, row, score))
         if total > n_written:
             yield f"{count(total - n_written, 'further row')} in the table."
 
-    def _rule(self, group: GroupScores, row: Mapping[str, Any], score: RuleAlarms) -> Iterator[str]:
+    def rule(self, group: GroupScores, row: Mapping[str, Any], score: RuleAlarms) -> Iterator[str]:
+        """What one rule catches in a group, and what it costs."""
         rule, n, alarms = row["rule"], row["n_runs"], row["alarms"]
         if not n:
             reason = (
@@ -367,7 +375,24 @@ class _ScorecardText:
         if not total:
             yield "There are no runs."
             return
-        share = f"{int(self.truth.positive[judged_indices].sum()):,} of {count(n, 'run')}"
+        yield from self._positive(judged_indices)
+        if n < total:
+            verb = "is" if total - n == 1 else "are"
+            yield f"{total - n:,} of {count(total, 'run')} {verb} left out: without a label their class is not known."
+        yield from self._unknown(judged_indices)
+        yield from self._cut_notes(material, judged_indices)
+        if material.runs is None and any(watches_repeats(score.alarms.rule) for score in self.scores.rules):
+            yield "Whether an alarm converged is not known, because a table with a row per step has no results."
+
+    def _positive(self, judged_indices: Ints) -> Iterator[str]:
+        """What is positive, in each kind of groups."""
+        if self.truth.by_label is not None:
+            by_label = self.truth.by_label[judged_indices]
+            for kind, indices in (("with", judged_indices[by_label]), ("without", judged_indices[~by_label])):
+                words = _ScorecardText(self.truth.of_group(indices), self.scores, self.confidence)
+                yield from (f"Groups {kind} labels: {note}" for note in words._positive(indices))
+            return
+        share = f"{int(self.truth.positive[judged_indices].sum()):,} of {count(len(judged_indices), 'run')}"
         if self.truth.proxy:
             yield (
                 f"No run has a label. By a proxy, a run is positive if it {NOT_ENDED} ({share}). That is not a "
@@ -377,13 +402,6 @@ class _ScorecardText:
             yield f"A run is positive by the user's definition{self.named}: {share}."
         else:
             yield f"A run is positive if it failed, by its label: {share}."
-        if n < total:
-            verb = "is" if total - n == 1 else "are"
-            yield f"{total - n:,} of {count(total, 'run')} {verb} left out: without a label their class is not known."
-        yield from self._unknown(judged_indices)
-        yield from self._cut_notes(material, judged_indices)
-        if material.runs is None and any(watches_repeats(score.alarms.rule) for score in self.scores.rules):
-            yield "Whether an alarm converged is not known, because a table with a row per step has no results."
 
     def _unknown(self, judged_indices: Ints) -> Iterator[str]:
         hanging = [(s.alarms, int(s.alarms.unknown[judged_indices].sum())) for s in self.scores.rules]
