@@ -10,7 +10,7 @@ import pandas as pd
 from boolab.core.text import shorten
 from boolab.core.types import MICRO
 from boolab.display.numbers import floor_percent, level, percent, span
-from boolab.display.text import capitalize
+from boolab.display.text import NO_NAME, capitalize
 from boolab.frames.dtypes import axis_value
 from boolab.limits.table import LIMITS
 from boolab.report.study import UNITS, Study, column_name
@@ -31,9 +31,7 @@ class SummaryRow(NamedTuple):
     key: str  # which group it is: see `boolab.report.study.key_of`; "" if there is one only
     name: str  # the agent, or the group; of a limit by itself, that limit
     group: GroupDecision
-    limits: Mapping[
-        str, Any
-    ]  # by axis, the value to set, or that of the limit by itself; empty where none is to be set
+    limits: Mapping[str, Any]  # by axis, the value to set, or of the limit by itself; empty where none is to be set
     evidence: Mapping[str, Any]  # the limits that the numbers are about
     kept: tuple[int, int]  # at least and at most so many successes are kept
     # what is saved, and of how much, in the unit of the study; None if that is not on record
@@ -45,8 +43,10 @@ class SummaryRow(NamedTuple):
 
     @property
     def title(self) -> str:
-        """The name without the data set."""
-        return self.name.removesuffix(f", {self.data}") if self.data else self.name
+        """The name without the data set, and without what is missing."""
+        if self.by_itself:
+            return self.name
+        return ", ".join(name for name in self.names if name not in {self.data, NO_NAME}) or self.name
 
     @property
     def is_set(self) -> bool:
