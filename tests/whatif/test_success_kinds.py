@@ -1,5 +1,6 @@
 """Each group has labels, or the proxy: labels of one group leave the others as they are without them."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -63,9 +64,20 @@ def test_files_and_stores_give_the_same_as_runs(aggregate: bool, tmp_path: Path)
     bl.save_runs(MIXED, tmp_path / "runs.parquet")
     frame = bl.recording_df(MIXED)
     frame.to_json(tmp_path / "steps.jsonl", orient="records", lines=True)
-    for recorded in (frame, str(tmp_path / "runs.parquet"), str(tmp_path / "steps.jsonl")):
+    with bl.Store(tmp_path / "runs.db") as store:
+        for run in MIXED:
+            store.add(run)
+    for recorded in (frame, *(str(tmp_path / name) for name in ("runs.parquet", "steps.jsonl", "runs.db"))):
         found = bl.counterfactual(recorded, grid=GRID, by="model", aggregate=aggregate)
         pd.testing.assert_frame_equal(found, expected, check_dtype=False)
+
+
+def test_workers_agree_on_the_groups(tmp_path: Path) -> None:
+    bl.save_runs(MIXED, tmp_path / "runs.parquet")
+    with ThreadPoolExecutor(2) as workers:
+        found = bl.counterfactual(tmp_path / "runs.parquet", grid=GRID, by="model", aggregate=True, client=workers)
+    expected = bl.counterfactual(MIXED, grid=GRID, by="model", aggregate=True)
+    pd.testing.assert_frame_equal(found, expected, check_dtype=False)
 
 
 def test_parts_of_a_file_agree_on_the_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
