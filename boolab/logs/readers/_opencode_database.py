@@ -80,7 +80,7 @@ def _has_messages(database: Database, session: str) -> bool:
     try:
         return any(True for _ in database.rows("message", ("id",), session_id=session))
     except sqlite3.Error:
-        return True  # and it is told where they are read
+        return True  # and the error is reported where they are read
 
 
 def _session(row: _Object, messages: Messages) -> StoredSession:

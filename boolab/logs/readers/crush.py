@@ -7,7 +7,7 @@ See `internal/db/migrations` and `internal/message/content.go` in github.com/cha
   or that its session names as its summary, is a compaction.
 - `tool_call` and `tool_result` are parts; a result is a message of the role `tool`. Whether it failed is its flag: a
   command's exit code is only in its text, and is no error. Calls that were cancelled were dropped.
-- Each message of the user opens a turn. `finish` of the last response says how the run ended.
+- Each message of the user opens a turn. The reason in the last `finish` part is why the run ended.
 - Times are seconds, those of commands in a result's `metadata` milliseconds. The tokens of a session's row are those of
   its last request, and no sum; its cost is that of the whole session, and 0 where no price was known.
 - A subagent is a session with a `parent_session_id`, whose id ends with that of the call. A session whose id begins
