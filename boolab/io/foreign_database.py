@@ -85,7 +85,7 @@ class Database:
 
     def _columns(self, table: str) -> frozenset[str]:
         columns = self._connection.execute("SELECT name, hidden FROM pragma_table_xinfo(?)", (table,))
-        return frozenset(name for name, hidden in columns if hidden == _ORDINARY)
+        return frozenset(name for name, kind in columns if kind == _ORDINARY)
 
     def has(self, table: str, *columns: str) -> bool:
         """Whether there is a table of this name with these columns."""

@@ -29,11 +29,6 @@ class NearMiss(NamedTuple):
     places: tuple[str, ...] = ()  # globs of where its harness keeps it on a machine, for `boolab doctor`
 
 
-def _is_droid(line: Mapping[str, Any]) -> bool:
-    stored = line.get("type") == "session_start" and "sessionTitle" in line
-    return stored or (line.get("type") == "tool_call" and {"session_id", "toolCallId", "toolName"} <= line.keys())
-
-
 def _is_langchain(line: Mapping[str, Any]) -> bool:
     values = items(line.get("messages")) or items(mapping(line.get("values")).get("messages"))
     return any(
@@ -61,44 +56,16 @@ TABLE: Final = (
         names=(".aider.chat.history.md", ".aider.llm.history"),
     ),
     NearMiss(
-        "copilot",
-        "a session of GitHub Copilot CLI, which is not read",
-        names=(".copilot/session-state/*/events.jsonl", "session-state/*/events.jsonl"),
-        looks=lambda line: line.get("type") == "session.start" and "copilotVersion" in mapping(line.get("data")),
-        places=("~/.copilot/session-state/*/events.jsonl",),
-    ),
-    NearMiss(
         "cursor",
         "Cursor's own format, which is not read",
         names=("state.vscdb", ".cursor/chats/*/*/store.db", "agent-transcripts/*.jsonl"),
         places=("~/.cursor/chats/*/*/store.db", "~/.cursor/projects/*/agent-transcripts/*.jsonl"),
     ),
     NearMiss(
-        "droid",
-        "a session of Factory's Droid, which is not read",
-        names=(".factory/sessions/*.jsonl",),
-        looks=_is_droid,
-        places=("~/.factory/sessions/**/*.jsonl",),
-    ),
-    NearMiss(
         "goose",
         "Goose's database, which is not read: goose session export",
         names=("goose/sessions/sessions.db",),
         places=("~/.local/share/goose/sessions/sessions.db",),
-    ),
-    NearMiss(
-        "kimi",
-        "a session of Kimi CLI, which is not read",
-        names=("wire.jsonl",),
-        looks=lambda line: line.get("type") == "metadata" and "protocol_version" in line,
-        places=("~/.kimi/sessions/*/*/wire.jsonl", "~/.kimi/sessions/*/*/agents/*/wire.jsonl"),
-    ),
-    NearMiss(
-        "qwen",
-        "a session of Qwen Code, which is not read",
-        names=(".qwen/projects/*/chats/*.jsonl",),
-        looks=lambda line: "sessionId" in line and isinstance(mapping(line.get("message")).get("parts"), list),
-        places=("~/.qwen/projects/*/chats/*.jsonl",),
     ),
     NearMiss("", "a recording of a terminal, which has no calls", names=("*.cast",)),
     NearMiss(
@@ -191,7 +158,10 @@ def is_companion(path: str, head: Head | None = None) -> bool:
 
 
 def _is_companion(document: Mapping[str, Any]) -> bool:
-    """Whether a document is of Harbor (no trajectory), a report of SWE-bench, a manifest of Cline, or labels."""
+    """Whether a document is of Harbor (no trajectory), a report of SWE-bench, a manifest of Cline, or labels.
+
+    Or it has what the readers of Kimi and Droid take from beside a session: its agents, its model and tokens.
+    """
     keys = document.keys()
     harbor = (
         {"trial_name", "task_name"} <= keys
@@ -201,7 +171,9 @@ def _is_companion(document: Mapping[str, Any]) -> bool:
     )
     swe_bench = isinstance(document.get("resolved_ids"), list) or isinstance(document.get("resolved"), list)
     instance = bool(document) and all("resolved" in mapping(report) for report in document.values())
-    return harbor or swe_bench or instance or {"session_id", "messages_path"} <= keys or "boolab_labels" in keys
+    session = any("parentAgentId" in mapping(agent) for agent in mapping(document.get("agents")).values())
+    session = session or {"session_id", "messages_path"} <= keys or {"model", "tokenUsage"} <= keys
+    return harbor or swe_bench or instance or session or "boolab_labels" in keys
 
 
 def _lower_path(path: str) -> tuple[str, str]:

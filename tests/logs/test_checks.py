@@ -24,6 +24,7 @@ from tests.support.samples import FOLDER, OWN, own
 MORE: Final = 987_654
 """A stated total is made larger by this, or by it in millionths: no sample has so many of anything."""
 
+QWEN, COPILOT = "66660000-0000-4000-8000-000000000001", "44440000-0000-4000-8000-000000000001"
 EXACT: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "atif": (
         "atif/others.json",
@@ -35,6 +36,7 @@ EXACT: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "mini_swe_agent": ("mini_swe_agent/responses.traj.json", ("model_stats.api_calls", "model_stats.instance_cost")),
     "opencode": ("opencode/export.json", ("info.cost",)),
     "pi": ("pi/branches.jsonl", ("usage.totalTokens",)),
+    "qwen": (f"qwen/chats/{QWEN}.jsonl", ("usageMetadata.totalTokenCount",)),
     "swe_agent": ("swe_agent/text-mode.traj", ("model_stats.api_calls",)),
     "tau2_bench": ("tau2_bench/results.json", ("agent_cost",)),
 }
@@ -42,6 +44,7 @@ EXACT: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
 
 AT_MOST: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "codex": ("codex/rollout-commands.jsonl", ("total_token_usage.input_tokens", "total_token_usage.output_tokens")),
+    "copilot": (f"copilot/session-state/{COPILOT}/events.jsonl", ("usage.outputTokens",)),
     "openhands": ("openhands/output.jsonl", ("metrics.accumulated_cost",)),
     "openhands_sdk": ("openhands_sdk/clerk.jsonl", ("accumulated_token_usage.prompt_tokens",)),
 }
@@ -53,9 +56,12 @@ BY_HAND: Final = {"anthropic_messages", "claude_code", "openai_chat", "otel"}
 NONE: Final[Mapping[str, str]] = {
     "agentdojo": "only the verdicts, which are read as they are",
     "crush": "the tokens of a session are those of its last request, and its cost is that of no response",
+    "droid": "the tokens of a session are those of no response",
+    "kimi": "each usage is that of one response, and the record of it says the same",
     "cline": "neither the messages nor the manifest beside them have totals",
     "parquet": "boolab's own: a damaged file is refused, and steps are numbered",
     "store": "boolab's own: read whole or not at all",
+    "sts": "a header and messages, without any figure",
     "tau_bench": "only a reward, which is read as it is",
 }
 

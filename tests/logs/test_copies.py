@@ -130,10 +130,13 @@ WRITTEN_AGAIN: Final[dict[str, tuple[str, Callable[[Path], None]] | None]] = {
     "claude_code": ("3a3a3a3a-1111-4222-8333-555555555555.jsonl", twice_as_lines("uuid", "parentUuid")),
     "cline": ("1767225600000_abcde.messages.json", twice_in_messages("id")),
     "codex": ("rollout-commands.jsonl", twice_as_lines()),
+    "copilot": None,  # a resumed session is written on
     "crush": None,  # a message is a row with an id
+    "droid": None,  # a branch is one of the same file
     "gemini": ("chats/session-2026-05-06T07-00-22220000.json", twice_in_messages("id")),
     "inspect": None,  # a file is written at once
     "intercode": None,
+    "kimi": None,  # a resumed session is written on
     "mini_swe_agent": None,
     "openai_chat": None,
     "opencode": ("export.json", twice_in_messages("id", "messageID")),
@@ -141,6 +144,8 @@ WRITTEN_AGAIN: Final[dict[str, tuple[str, Callable[[Path], None]] | None]] = {
     "openhands_sdk": ("clerk.jsonl", twice_as_lines("id")),
     "otel": ("agents.jsonl", twice_as_lines()),
     "pi": ("version1.jsonl", twice_as_lines(header=1)),
+    "qwen": None,  # as droid
+    "sts": None,  # a file is written at once
     "swe_agent": None,
     "tau2_bench": None,
     "tau_bench": None,
@@ -307,7 +312,7 @@ IDS: Final = frozenset((
     "id", "uuid", "parentUuid", "sessionId", "session_id", "sessionID", "messageID", "message_id", "callID", "call_id",
     "tool_call_id", "tool_use_id", "toolCallId", "llm_response_id", "response_id", "requestId", "spanId",
     "parentSpanId", "traceId", "$rewindTo", "trajectory_id", "source_call_id", "parentId", "eval_id", "run_id",
-    "conversation_id", "tool_id",
+    "conversation_id", "tool_id", "apiCallId", "messageId", "parentToolCallId", "stepUuid",
 ))  # fmt: skip
 ISO: Final = re.compile(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)?")
 

@@ -38,7 +38,7 @@ def test_each_harness_is_counted_and_missing_readers_are_marked(home: Path) -> N
     claude, codex = found["claude_code"], found["codex"]
     assert claude[2:6] == (2, 15, datetime.fromtimestamp(200, UTC), True)
     assert codex[2:6] == (1, 7, datetime.fromtimestamp(300, UTC), True)
-    assert found["qwen"][2:6] == (1, 9, datetime.fromtimestamp(300, UTC), False)
+    assert found["qwen"][2:6] == (1, 9, datetime.fromtimestamp(300, UTC), True)
     assert found["opencode"].files == 1
     assert found["pi"][2:6] == (0, 0, None, True)
     assert claude.places == (f"{home}/.claude/projects/**/*.jsonl",)

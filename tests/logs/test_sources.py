@@ -11,8 +11,8 @@ RUN = {
 }  # fmt: skip
 """Benchmarks, and harnesses whose limits hold for the whole task."""
 TURN = {
-    "anthropic_messages", "atif", "claude_code", "cline", "codex", "crush", "gemini", "openai_chat", "opencode",
-    "openhands_sdk", "otel", "pi",
+    "anthropic_messages", "atif", "claude_code", "cline", "codex", "copilot", "crush", "droid", "gemini", "kimi",
+    "openai_chat", "opencode", "openhands_sdk", "otel", "pi", "qwen", "sts",
 }  # fmt: skip
 OWN = {"parquet", "store"}
 """Formats of boolab, whose runs keep the source that they had."""

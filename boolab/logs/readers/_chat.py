@@ -267,7 +267,7 @@ class Chat:
         elif role == "user":
             blocks = sum(mapping(block).get("type") in _CALLS for block in items(content))
             self._misplaced += blocks + len(items(message.get("tool_calls")))
-            _user(self.builder, content, time)
+            add_user(self.builder, content, time)
         else:
             self.builder.add_message("system", content_text(content), opens_turn=False, time=time)
 
@@ -333,15 +333,19 @@ def message_time(message: Mapping[str, Any]) -> int | None:
     return None
 
 
-def _user(builder: RunBuilder, content: object, time: int | None) -> None:
-    """Add a user's message. Results, text beside them, and reminders open no turn."""
+def add_user(builder: RunBuilder, content: object, time: int | None, *, failed: str = "") -> None:
+    """Add a user's message. Results, text beside them, and reminders open no turn.
+
+    A result without a flag is an error if it begins with `failed`, unless that is empty.
+    """
     body = []
     answered = False
     for block in blocks_of(content):
         part = mapping(block)
         if part.get("type") == "tool_result":
             answered = True
-            answer(builder, part, time)
+            begins_so = bool(failed) and result_text(part.get("content")).startswith(failed)
+            answer(builder, part, time, failed=begins_so)
         else:
             body.append(block_text(block))
     if body or not answered:

@@ -51,7 +51,8 @@ def is_stream_line(line: object) -> bool:
     kind = line.get("type")
     if kind in ("assistant", "user"):
         return "parent_tool_use_id" in line and "content" in mapping(line.get("message"))
-    return (kind == "system" and line.get("subtype") == "init") or is_stream_result(line)
+    is_init = kind == "system" and line.get("subtype") == "init" and "reasoning_effort" not in line  # that is Droid's
+    return is_init or is_stream_result(line)
 
 
 def is_stream_result(line: Mapping[str, Any]) -> bool:

@@ -12,6 +12,7 @@ See `packages/core/src/output/types.ts` and `cli/src/nonInteractiveCli.ts` in gi
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -19,7 +20,7 @@ from boolab.core.run import Run
 from boolab.core.types import REDACTED, Stop, StopReason
 from boolab.io.json_input import Damage, mapping, text, whole
 from boolab.logs.builder import RunBuilder
-from boolab.logs.fields import content_text, epoch_ms, one_line
+from boolab.logs.fields import content_text, epoch_ms, make_unique, one_line
 from boolab.logs.step_builder import StepBuilder
 
 _KINDS: Final = ("init", "message", "tool_use", "tool_result", "error", "result")
@@ -56,7 +57,8 @@ class Stream:
 
     def runs(self) -> list[Run]:
         """The runs by the lines so far: those whose `init` is there, or all that have a response."""
-        return [run.build() for run in self._runs if run.session or run.builder.steps]
+        counts: Counter[str] = Counter()
+        return [run.build(counts) for run in self._runs if run.session or run.builder.steps]
 
 
 class _StreamRun:
@@ -133,10 +135,9 @@ class _StreamRun:
         if (calls := whole(stats.get("tool_calls"))) is not None:
             self.builder.state("stats.tool_calls", results=(0, calls))
 
-    def build(self) -> Run:
+    def build(self, counts: Counter[str]) -> Run:
         for step in self.builder.steps:
             step.text = ["".join(step.text)]  # of its pieces
         stop = "aborted" if self._stop is None and self.builder.truncated and not self._has_result else self._stop
-        return self.builder.build(
-            self.session or "stream", stop, agent=self.builder.source, log_id=self.session, error=self._error
-        )
+        run_id = make_unique(self.session or "stream", counts)
+        return self.builder.build(run_id, stop, agent=self.builder.source, log_id=self.session, error=self._error)

@@ -28,9 +28,10 @@ from typing import Any, Final, NamedTuple
 
 from boolab.core.run import Run
 from boolab.core.types import REDACTED, UNKNOWN_USAGE, Usage
-from boolab.io.json_input import Damage, filter_objects, items, json_text, json_values, mapping, text, whole
+from boolab.io.json_input import Damage, filter_objects, items, json_values, mapping, text, whole
 from boolab.logs.builder import RunBuilder
 from boolab.logs.fields import Head, LineLog, epoch_ms, one_line, read_lines, stem_of
+from boolab.logs.readers._gemini_parts import content_text, result_text
 from boolab.logs.readers._gemini_stream import Stream, is_stream_line
 
 NAME: Final = "gemini"
@@ -43,7 +44,6 @@ LOOKED_FOR: Final = (
 )
 
 _EVENTS: Final = ("rewind", "compaction")
-_CALL_PARTS: Final = frozenset({"functionCall", "functionResponse"})
 
 
 def sniff(head: Head) -> bool:
@@ -241,7 +241,7 @@ def _entry(message: Mapping[str, Any]) -> _Entry:
     return _Entry(
         kind,
         time,
-        _content_text(content),
+        content_text(content),
         bool(content or thoughts),
         model=text(message.get("model")),
         thoughts=tuple(f"{text(part.get('subject'))}: {text(part.get('description'))}" for part in thoughts),
@@ -260,38 +260,9 @@ def _call(call: Mapping[str, Any]) -> _Call:
         call.get("args", REDACTED),
         ended,
         None if status is None else status == "error",
-        _result(result) if ended else "",
+        result_text(result) if ended else "",
         epoch_ms(call.get("timestamp")),
     )
-
-
-def _parts(content: object) -> Sequence[Any]:
-    return content if isinstance(content, list) else [] if content is None else [content]
-
-
-def _content_text(content: object) -> str:
-    """The text of a message: of its parts without calls, results and thoughts."""
-    body = []
-    for part in _parts(content):
-        if isinstance(part, str):
-            body.append(part)
-        elif isinstance(part, dict) and part and not part.get("thought") and not _CALL_PARTS & part.keys():
-            body.append(text(part.get("text")) if "text" in part else f"[{next(iter(part))}]")
-    return "\n".join(filter(None, body))
-
-
-def _result(result: object) -> str:
-    lines = []
-    for part in _parts(result):
-        response = mapping(mapping(part).get("functionResponse")).get("response")
-        if response is None:
-            lines.append(_content_text(part))
-            continue
-        output = next(
-            (value for name in ("output", "error") if isinstance(value := mapping(response).get(name), str)), None
-        )
-        lines.append(json_text(response) if output is None else output)
-    return "\n".join(line for line in lines if line)
 
 
 def _usage(tokens: Mapping[str, Any]) -> Usage:

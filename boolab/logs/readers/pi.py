@@ -41,6 +41,8 @@ from boolab.logs.fields import (
     stem_of,
     time_ms,
 )
+from boolab.logs.readers._branches import EntryTree
+from boolab.logs.readers.sts import is_simple
 from boolab.logs.step_builder import StepBuilder
 
 NAME: Final = "pi"
@@ -66,6 +68,8 @@ _TOKENS: Final = ("input", "output", "cacheRead", "cacheWrite")
 
 def sniff(head: Head) -> bool:
     """Whether this is a session of pi: its header, or a result in its words if the header is damaged."""
+    if is_simple(head.values):
+        return False
     return any(_is_header(value) or _is_result(value) for value in head.values)
 
 
@@ -100,7 +104,7 @@ def follow(path: Path, damage: Damage) -> LineLog:
 
 def _branch(path: Path, damage: Damage, skipped: Collection[int]) -> LineLog:
     """The session, without the entries on branches that were `skipped`."""
-    session, tree = _Session(damage), _Tree()
+    session, tree = _Session(damage), EntryTree()
 
     def take(number: int, value: object) -> None:
         for _, line in filter_objects([(number, value)], damage):
@@ -121,42 +125,6 @@ def _branch(path: Path, damage: Damage, skipped: Collection[int]) -> LineLog:
         return None if off_branch == skipped else _branch(path, Damage(path), off_branch)
 
     return LineLog(damage, take, runs, read_again)
-
-
-class _Tree:
-    """The parents of the entries, by their places in the file, from 0."""
-
-    def __init__(self) -> None:
-        self._parents: list[int] = []
-        self._places: dict[str, int] = {}
-        self._left: set[int] | None = set()
-        """The result of `skipped_entries`; None if an entry since then began a branch."""
-
-    def grow(self, line: Mapping[str, Any]) -> int:
-        index = len(self._parents)
-        previous = index - 1
-        parent = previous
-        if "parentId" in line:
-            above = line["parentId"]
-            parent = -1 if above is None else self._places.get(text(above), previous)
-        if "id" in line:
-            self._places[text(line["id"])] = index
-        self._parents.append(parent)
-        if parent != previous:
-            self._left = None
-        return index
-
-    def skipped_entries(self) -> set[int]:
-        """The places of the entries that are not on the branch of the last one."""
-        if self._left is not None:
-            return self._left
-        off_branch = set(range(len(self._parents)))
-        index = len(self._parents) - 1
-        while index >= 0:
-            off_branch.discard(index)
-            index = self._parents[index]
-        self._left = off_branch
-        return off_branch
 
 
 class _Session:

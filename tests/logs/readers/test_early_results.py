@@ -105,6 +105,36 @@ INSPECT: list[dict[str, Any]] = chat(
     tool_calls=[{"id": c, "function": "bash", "arguments": asked(c), "type": "function"} for c in PAIR]
 )
 
+COPILOT: list[dict[str, Any]] = [
+    {"type": kind, "timestamp": at(n), "data": data}
+    for n, (kind, data) in enumerate((
+        ("user.message", {"content": "go"}),
+        ("assistant.message", {"messageId": "m1", "content": "", "toolRequests": [
+            {"toolCallId": c, "name": "bash", "arguments": asked(c)} for c in PAIR
+        ]}),
+        *(("tool.execution_complete", {"toolCallId": c, "success": True, "result": {"content": f"the {c}"}})
+          for c in PAIR),
+        ("assistant.message", {"messageId": "m2", "content": "Done.", "toolRequests": []}),
+    ))
+]  # fmt: skip
+KIMI: list[dict[str, Any]] = [
+    {"type": "turn.prompt", "input": "go", "origin": {"kind": "user"}},
+    *({"type": "context.append_loop_event", "event": event} for event in (
+        *({"type": "tool.call", "stepUuid": "u1", "toolCallId": c, "name": "bash", "args": asked(c)} for c in PAIR),
+        *({"type": "tool.result", "toolCallId": c, "result": {"output": f"the {c}"}} for c in PAIR),
+        {"type": "content.part", "stepUuid": "u2", "part": {"type": "text", "text": "Done."}},
+    )),
+]  # fmt: skip
+QWEN: list[dict[str, Any]] = [
+    {"type": kind, "sessionId": "s", "timestamp": at(n), "message": {"parts": parts}}
+    for n, (kind, parts) in enumerate((
+        ("user", [{"text": "go"}]),
+        ("assistant", [{"functionCall": {"id": c, "name": "bash", "args": asked(c)}} for c in PAIR]),
+        *(("tool_result", [{"functionResponse": {"id": c, "response": {"output": f"the {c}"}}}]) for c in PAIR),
+        ("assistant", [{"text": "Done."}]),
+    ))
+]  # fmt: skip
+
 Wrap = Callable[[list[Any]], str]
 
 
@@ -127,6 +157,29 @@ def pi(records: list[Any]) -> str:
     return lines([{"type": "session", "id": "s", "timestamp": at(0), "version": 3}, *tree])
 
 
+def copilot(records: list[Any]) -> str:
+    return lines([{"type": "session.start", "data": {"sessionId": "s", "copilotVersion": "1"}}, *records])
+
+
+def kimi(records: list[Any]) -> str:
+    return lines([{"type": "metadata", "protocol_version": "1.4"}, *records])
+
+
+def qwen(records: list[Any]) -> str:
+    return lines([{**row, "uuid": f"e{n}", "parentUuid": f"e{n - 1}" if n else None} for n, row in enumerate(records)])
+
+
+def droid(records: list[Any]) -> str:
+    stored = [{"type": "message", "id": f"m{n}", "message": row} for n, row in enumerate(records)]
+    return lines([{"type": "session_start", "id": "d", "title": "t"}, *stored])
+
+
+def sts(records: list[Any]) -> str:
+    renamed = [{**row, "toolCallId": row.get("tool_call_id"), "toolCalls": row.get("tool_calls")} for row in records]
+    messages = [{"type": "message", "message": row} for row in renamed]
+    return lines([{"type": "session", "harness": "h", "id": "s"}, *messages])
+
+
 def inspect(records: list[Any]) -> str:
     sample = {"id": "1", "epoch": 1, "messages": records, "scores": {}}
     about = {"eval": {"eval_id": "e", "task": "t", "model": "m"}, "status": "success", "version": 2}
@@ -139,7 +192,10 @@ FORMATS: dict[str, tuple[list[dict[str, Any]], Wrap]] = {
     "claude_code": (CLAUDE, lines),
     "cline": (ANTHROPIC, within("messages", version=1, agent="main", sessionId="s")),
     "codex": (CODEX, codex),
+    "copilot": (COPILOT, copilot),
+    "droid": (ANTHROPIC, droid),
     "inspect": (INSPECT, inspect),
+    "kimi": (KIMI, kimi),
     "mini_swe_agent": (
         OPENAI,
         within("messages", trajectory_format="mini-swe-agent-1.1", info={"mini_version": "2.1"}),
@@ -148,6 +204,8 @@ FORMATS: dict[str, tuple[list[dict[str, Any]], Wrap]] = {
     "openhands": (OPENHANDS, within("history", instance_id="i")),
     "openhands_sdk": (SDK, lines),
     "pi": (PI, pi),
+    "qwen": (QWEN, qwen),
+    "sts": (OPENAI, sts),
     "tau_bench": (
         OPENAI,
         lambda rows: json.dumps([{"task_id": 1, "trial": 0, "reward": 1.0, "info": {}, "traj": rows}]),

@@ -23,6 +23,11 @@ SAMPLES = {
     "mini_swe_agent": ("mini_swe_agent/tool-calls.traj.json", "arguments"),
     "atif": ("atif/harbor.json", "arguments"),
     "inspect": ("inspect/old.json", "arguments"),
+    "copilot": ("copilot/session-state/44440000-0000-4000-8000-000000000001/events.jsonl", "arguments"),
+    "droid": ("droid/stream.jsonl", "parameters"),
+    "kimi": ("kimi/sessions/wd_shed/session_5555aa01/agents/main/wire.jsonl", "args"),
+    "qwen": ("qwen/chats/66660000-0000-4000-8000-000000000001.jsonl", "args"),
+    "sts": ("sts/session.jsonl", "arguments"),
     "gemini": ("gemini/chats/session-2026-05-06T07-00-22220000.json", "args"),
     "openhands_sdk": ("openhands_sdk/clerk.jsonl", "arguments action"),
 }
@@ -50,7 +55,7 @@ def test_calls_without_arguments_are_unknown(source: str, tmp_path: Path) -> Non
     assert {call.arguments for call in calls} == {REDACTED}
 
 
-TEXTS = {"codex", "tau_bench", "mini_swe_agent", "openhands_sdk"}
+TEXTS = {"codex", "tau_bench", "mini_swe_agent", "openhands_sdk", "sts"}
 """The formats of the samples whose arguments are a text of JSON, as in OpenAI's API."""
 
 

@@ -98,6 +98,45 @@ CLINE = {"version": 1, "agent": "main", "sessionId": "s"} | {
 }
 
 
+COPILOT = [
+    {"type": kind, "data": data, "timestamp": T}
+    for kind, data in (
+        ("session.start", {"sessionId": "s", "copilotVersion": "1"}),
+        ("user.message", {"content": "go"}),
+        ("assistant.message", {"messageId": "m", "content": "Done.", "toolRequests": []}),
+        ("tool.execution_complete", {"toolCallId": "lost", "success": True, "result": {"content": "x"}}),
+    )
+]
+KIMI = [
+    {"type": "metadata", "protocol_version": "1.4"},
+    {"type": "turn.prompt", "input": "go", "origin": {"kind": "user"}},
+    *(
+        {"type": "context.append_loop_event", "event": event}
+        for event in (
+            {"type": "content.part", "stepUuid": "u", "part": {"type": "text", "text": "Done."}},
+            {"type": "tool.result", "toolCallId": "lost", "result": {"output": "x"}},
+        )
+    ),
+]
+QWEN = [
+    {"uuid": name, "parentUuid": parent, "sessionId": "s", "type": kind, "message": {"parts": [part]}}
+    for name, parent, kind, part in (
+        ("a", None, "user", {"text": "go"}),
+        ("b", "a", "assistant", {"text": "Done."}),
+        ("c", "b", "tool_result", {"functionResponse": {"id": "lost", "response": {"output": "x"}}}),
+    )
+]
+DROID = [
+    {"type": "session_start", "id": "d", "title": "t"},
+    *({"type": "message", "id": f"m{n}", "message": message} for n, message in enumerate(ANTHROPIC)),
+]
+
+STS = [
+    {"type": "session", "harness": "h", "id": "s"},
+    *({"type": "message", "message": {**row, "toolCallId": row.get("tool_call_id")}} for row in OPENAI),
+]
+
+
 def lines(*values: Any) -> str:
     return "".join(json.dumps(value) + "\n" for value in values)
 
@@ -110,6 +149,11 @@ CASES: dict[str, tuple[str, str, int | None]] = {
     "claude_code": ("s.jsonl", lines(*CLAUDE), 3),
     "cline": ("a.messages.json", json.dumps(CLINE), None),
     "codex": ("rollout-a.jsonl", lines(*CODEX), 4),
+    "copilot": ("events.jsonl", lines(*COPILOT), 4),
+    "droid": ("a.jsonl", lines(*DROID), 4),
+    "kimi": ("wire.jsonl", lines(*KIMI), 4),
+    "qwen": ("a.jsonl", lines(*QWEN), 3),
+    "sts": ("a.jsonl", lines(*STS), 4),
     "inspect": ("a.json", json.dumps(INSPECT), None),
     "mini_swe_agent": ("a.traj.json", json.dumps(MINI), None),
     "openai_chat": ("a.jsonl", lines(*OPENAI), 3),
