@@ -33,7 +33,6 @@ from boolab.io.files import output_file, read_file, user_path
 from boolab.io.json_input import line_values, parse_exactly
 from boolab.logs.fields import instant
 from boolab.logs.units import LabelUnit
-from boolab.store.connection import lock
 
 Line: TypeAlias = Mapping[str, Any]
 OutcomeWord: TypeAlias = Literal["success", "failure", "unknown"]
@@ -189,6 +188,8 @@ def append_lines(path: str | Path, lines: Iterable[Line], wait_s: float = 10.0) 
     Raises:
         SettingError: if it cannot be written.
     """
+    from boolab.store.connection import lock  # SQLite comes with it, which reading does not need
+
     file = user_path(path)
     data = b"".join([_encode(line) + b"\n" for line in lines])
     try:
