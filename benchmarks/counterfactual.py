@@ -87,6 +87,7 @@ def ledger_of_raw(raw: Raw) -> Ledger:
         counted=np.ones(len(opens), dtype=bool),
         final=~boundary,
         answered=~boundary,
+        judged=np.full(len(opens), -1),
         ended=raw.ended,
         terminated=raw.ended,
         success=raw.ended.astype(np.int64),

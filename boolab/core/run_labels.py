@@ -41,6 +41,16 @@ def turn_label(run: Run, turn: int) -> RunLabel | None:
     return next((label for label in run.labels if label.turn == turn), None)
 
 
+def is_labelled(run: Run, *, by_turn: bool) -> bool:
+    """Whether a run has a label, or, where limits count by turn, one of its turns has."""
+    return run.success is not None or (by_turn and has_turn_labels(run))
+
+
+def has_turn_labels(run: Run) -> bool:
+    """Whether turns of a run have labels of their own."""
+    return any(label.turn is not None and label.success is not None for label in run.labels)
+
+
 def add_label(run: Run, label: RunLabel) -> Run:
     """The run with this label, in place of an earlier one of the same turn, or of the run."""
     others = tuple([other for other in run.labels if other.turn != label.turn])

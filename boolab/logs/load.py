@@ -229,11 +229,11 @@ def read_logs(
         (<Reading: 1 run of 1 file, 0 skipped, 0 warnings>, 'openai_chat')
     """
     check_trust(trust)
-    places: list[Path] = []
-    logs = _read(paths, format, since, limit, progress=progress, prices=prices, holds_runs=True, places=places)
+    folders: list[Path] = []
+    logs = _read(paths, format, since, limit, progress=progress, prices=prices, holds_runs=True, folders=folders)
     read = sorted(logs, key=lambda log: log[0])
     start = time.perf_counter()
-    labels = _labels_beside(places, trust)
+    labels = _labels_beside(folders, trust)
     runs = labels.apply([*chain.from_iterable(new for *_, new in read)])
     return Reading(tuple(runs), (*(row for _, row, _ in read), *_label_rows(labels, time.perf_counter() - start)))
 
@@ -252,19 +252,19 @@ def iterate_logs(
     Files that may hold the same runs come one after the other, and those that boolab wrote come last, because what they
     are copies of is read first.
     """
-    places: list[Path] = []
+    folders: list[Path] = []
     labels: JoinedLabels | None = None
-    for _, row, runs in _read(paths, format, since, limit, progress=progress, prices=prices, places=places):
-        labels = _labels_beside(places) if labels is None else labels
+    for _, row, runs in _read(paths, format, since, limit, progress=progress, prices=prices, folders=folders):
+        labels = _labels_beside(folders) if labels is None else labels
         yield row, labels.apply(runs)
     if labels is not None:
         yield from ((row, []) for row in _label_rows(labels))
 
 
-def _labels_beside(places: Iterable[Path], trust: Sequence[str] = ()) -> JoinedLabels:
+def _labels_beside(folders: Iterable[Path], trust: Sequence[str] = ()) -> JoinedLabels:
     """The files of labels in the folders that were given or have logs; one that is broken is a warning."""
     files: list[LabelFile] = []
-    for folder in dict.fromkeys(places):
+    for folder in dict.fromkeys(folders):
         path = folder / LABEL_FILE
         if path.is_file():
             try:
@@ -295,12 +295,12 @@ def _read(
     *,
     progress: bool,
     prices: bool,
-    places: list[Path],
+    folders: list[Path],
     holds_runs: bool = False,
 ) -> Iterator[tuple[int, FileRow, list[Run]]]:
     """The place of each file among those that were found, its row, and its runs without copies.
 
-    `places` gets the folders that were given or hold files.
+    `folders` gets the folders that were given or hold files.
     """
     reader = choose_reader(format)
     if limit is not None:
@@ -309,8 +309,8 @@ def _read(
         raise SettingError(f"since={repr_of(since)}: expected a datetime, such as datetime(2026, 11, 1, tzinfo=UTC)")
     path_list = _check_paths(paths)
     files = find_files(path_list, since, reader if reader is format else None, near=reader is None)
-    places += [path for path in map(user_path, path_list) if path.is_dir()]
-    places += [file.path.parent for file in files]
+    folders += [path for path in map(user_path, path_list) if path.is_dir()]
+    folders += [file.path.parent for file in files]
     if limit is not None:
         files.sort(key=lambda file: (-file.stat.st_mtime, file.path))
     strict = len(path_list) == 1 and len(files) == 1 and files[0].named

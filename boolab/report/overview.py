@@ -183,14 +183,14 @@ class RecordOverview:
     def run_cells(self, unit: int) -> tuple[str, str, str]:
         """The outcome of a unit as a mark, its run, and its length."""
         run = self.study.units[unit].run
-        success = self.study.runs[self.study.units[unit].of].success
+        success = self.study.units[unit].run.success
         return _MARK[success], shorten(run.run_id), count(run.n_steps, "step")
 
     def draw(self, ax: Axes | None) -> Axes:
         """Draw each unit as a dot, by its length and its outcome."""
         ax = style.axes_for(ax)
         steps = self._frame["n_steps"].to_numpy(np.int64)
-        outcomes = [self.study.runs[self.study.units[unit].of].success for unit in self.units]
+        outcomes = [self.study.units[unit].run.success for unit in self.units]
         names = {True: "success", False: "failure", None: "no label"}
         shown = [outcome for outcome in names if outcome in outcomes]
         colours = {True: style.tint(ax, KEPT), False: style.fade(ax, 0.55), None: style.fade(ax, 0.35)}

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from boolab.core.run import Run
+from boolab.core.run_labels import is_labelled
 from boolab.core.run_tree import flag_labelled_groups, order_agents, roots_in
 from boolab.core.text import clean, count
 from boolab.errors import ReadWarning, SettingError
@@ -133,8 +134,11 @@ class Study:
     @cached_property
     def counted_units(self) -> list[CountedUnits]:
         """What the successes of the groups are: of those with labels first, then of those without."""
-        by_proxy = CountedUnits(proxy=True, noun=unit_noun(self.units))
-        units_by_kind = {True: CountedUnits(proxy=False, noun="run"), False: by_proxy}
+        nouns = {
+            kind: unit_noun([unit for unit in self.units if self.by_label[unit.of] is kind]) for kind in (True, False)
+        }
+        by_proxy = CountedUnits(proxy=True, noun=nouns[False])
+        units_by_kind = {True: CountedUnits(proxy=False, noun=nouns[True]), False: by_proxy}
         return [units_by_kind[kind] for kind in (True, False) if kind in {*self.by_label}] or [by_proxy]
 
     @cached_property
@@ -401,7 +405,7 @@ def study_of(
         row = label_row(question.labels, notes)
         loaded_logs = replace(loaded_logs, files=(*loaded_logs.files, row))
     if question.success == "ended":
-        runs = [replace(run, success=None) for run in runs]
+        runs = [*map(remove_label, runs)]
     return study_of_runs(runs, question, loaded_logs, progress=progress)
 
 
@@ -419,7 +423,7 @@ def study_of_runs(runs: list[Run], question: Question, loaded_logs: Reading, *, 
     margins = {}
     with parts_bar("comparing limits", 1 + len(on_values), show=progress) as move:
         found = _decision(runs, question)
-        by_label = _label_flags(runs, question, found.keys)
+        by_label = _label_flags(runs, scopes, question, found.keys)
         units = list(units_of_runs(runs, scopes, by_label))
         move()
         for axis, values in on_values.items():
@@ -428,9 +432,9 @@ def study_of_runs(runs: list[Run], question: Question, loaded_logs: Reading, *, 
     return Study(question, found.keys, loaded_logs, runs, homes, by_label, units, found, margins)
 
 
-def _label_flags(runs: Sequence[Run], question: Question, keys: Sequence[str]) -> list[bool]:
+def _label_flags(runs: Sequence[Run], scopes: Sequence[str], question: Question, keys: Sequence[str]) -> list[bool]:
     """Of each run, whether the successes of its group are labels: as `recommend` decides it."""
-    labelled = [run.success is not None for run in runs]
+    labelled = [is_labelled(run, by_turn=scope == "turn") for run, scope in zip(runs, scopes, strict=True)]
     if question.success is None and keys:
         return flag_labelled_groups(group_keys(runs, keys), roots_in(runs), labelled)
     return [any(labelled)] * len(runs)

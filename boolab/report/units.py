@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from boolab.core.run import Run
+from boolab.core.run_labels import has_turn_labels, label_of, turn_label
 from boolab.core.types import Step, Stop
 from boolab.display.text import NO_NAME
 from boolab.frames.dtypes import is_missing
@@ -32,7 +33,10 @@ class Unit(NamedTuple):
 
 
 def turns_as_units(run: Run, run_index: int) -> Iterator[Unit]:
-    """Each turn of a run as a run of its own, numbered from its own first step; see `Ledger.split_spans`."""
+    """Each turn of a run as a run of its own, numbered from its own first step; see `Ledger.split_spans`.
+
+    Its label is that of the turn, or of the run if it has no other turn.
+    """
     if not run.steps:
         return
     turns = list(turns_of(run))
@@ -43,7 +47,18 @@ def turns_as_units(run: Run, run_index: int) -> Iterator[Unit]:
             for number, step in enumerate(steps, 1)
         )
         stop = run.stop if index == len(turns) - 1 else _end(turn_steps)
-        yield Unit(replace(run, steps=turn_steps, stop=stop, inputs=(), prompt=(), events=()), run_index, turn)
+        label = label_of(run) if len(turns) == 1 else turn_label(run, turn)
+        turn_run = replace(
+            run,
+            steps=turn_steps,
+            stop=stop,
+            inputs=(),
+            prompt=(),
+            events=(),
+            success=None if label is None else label.success,
+            labels=() if label is None else (label._replace(turn=None),),
+        )
+        yield Unit(turn_run, run_index, turn)
 
 
 def _end(steps: Sequence[Step]) -> Stop:
@@ -60,14 +75,16 @@ def key_of(values: Sequence[Any]) -> str:
 
 
 def units_of_runs(runs: Sequence[Run], scopes: Sequence[str], by_label: Sequence[bool]) -> Iterator[Unit]:
-    """What is counted: each run; where no label judges the whole run, and the scope is the turn, each turn.
+    """What is counted: each run; each turn where turns have labels, or nothing has one, and the scope is the turn.
 
-    A run without a label and without steps has no turn, and is not counted.
+    A run without steps has no turn, and is not counted, unless runs are labelled.
     """
-    by_turn = [not kind and scope == "turn" for kind, scope in zip(by_label, scopes, strict=True)]
+    rows = list(zip(runs, scopes, by_label, strict=True))
+    turns_judged = any(kind and scope == "turn" and has_turn_labels(run) for run, scope, kind in rows)
+    by_turn = [scope == "turn" and (turns_judged or not kind) for _, scope, kind in rows]
     split = any(turns and run.steps and run.steps[-1].turn > 1 for run, turns in zip(runs, by_turn, strict=True))
     for index, run in enumerate(runs):
-        if not by_label[index] and not run.steps:
+        if not run.steps and (turns_judged or not by_label[index]):
             continue
         counted_run = run if by_label[index] else remove_label(run)
         if split and by_turn[index]:
@@ -83,7 +100,7 @@ def unit_noun(units: Sequence[Unit]) -> UnitNoun:
 
 def remove_label(run: Run) -> Run:
     """A run of which no label is known."""
-    return run if run.success is None else replace(run, success=None)
+    return run if run.success is None and not run.labels else replace(run, success=None, labels=())
 
 
 def with_settings(runs: Sequence[Run], columns: Sequence[str], all_runs: Sequence[Run]) -> list[Run]:

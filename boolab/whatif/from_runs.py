@@ -133,7 +133,19 @@ def _raw_columns(
     for index, run in zip(silent.tolist(), runs_of.tolist(), strict=True):
         raw["answered"][index] = turn_proxy_success(rows[run], [steps[index]])
     raw["counted"] = is_counted.astype(np.int64)
+    raw["judged"] = _labels_of_turns(rows, raw["turn"], first)
     return raw | _counts(rows, steps, raw, first, ends.scopes, detectors, responses=responses)
+
+
+def _labels_of_turns(rows: Sequence[Run], turn: Ints, first: Ints) -> Ints:
+    """N: the label of each step's turn, 1, 0 or -1."""
+    labels = np.full(len(turn), UNKNOWN)
+    for row, run in enumerate(rows):
+        for label in run.labels:
+            if label.turn is not None and label.success is not None:
+                steps = labels[first[row] : first[row + 1]]
+                steps[turn[first[row] : first[row + 1]] == label.turn] = label.success
+    return labels
 
 
 def _ints(values: list[int]) -> Ints:

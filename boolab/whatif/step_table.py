@@ -60,6 +60,7 @@ class Ledger:
     counted: Flags  # N: whether limits count the step: see `Step.counted`
     final: Flags  # N: whether the step requests no tools, so that its turn ends with it if nothing follows
     answered: Flags  # N: whether a turn that ends with this step counts as a success where there is no label
+    judged: Ints  # N: the label of the step's turn: 1, 0, or -1 where it has none of its own
     ended: Flags  # R: whether nothing follows: it terminated, or its own limits stay in force (see `apply_own_limits`)
     terminated: Flags  # R: whether it ended by itself, so that no looser limit would have changed it
     success: Ints  # R: 1, 0, or -1 where it is not known
@@ -70,12 +71,13 @@ class Ledger:
     # n each: the counters after the step, by name; -1 where unknown. What an unknown one is at most is another, see
     # `bound_counter`
     counters: Mapping[str, Ints]
-    success_by: str  # what `success` is: `LABEL` or `PROXY`; where groups differ, `by_label` has each run's
+    success_by: str  # what `success` is: `LABEL` or `PROXY`, of turns `TURN_PROXY`; or see `by_label`
     # the subagents that each run, by its row, has started; see `kin`
     starts: Mapping[int, Sequence[Start]] = field(default_factory=dict)
     unit: Ints | None = None  # R, or None: which runs share one success, so that a stop of any of them loses it
     # R, or None for all alike: whether the run's success is a label, where others have the proxy. See `with_proxy`
     by_label: Flags | None = None
+    by_turn: bool = False  # whether its runs are turns: see `split_spans`
 
     def kin(self) -> Kin | None:
         """Which run started which, and which subagents are not on record; None if there are none."""
@@ -254,13 +256,31 @@ class Ledger:
             counters={name: np.concatenate([part.counters[name] for part in parts]) for name in counters},
             success_by=LABEL if labelled else PROXY,
             starts=starts,
+            by_turn=any(part.by_turn for part in parts),
         )
 
-    def split_spans(self) -> Ledger:
+    @property
+    def judges_turns(self) -> bool:
+        """Whether turns have labels of their own, as those of a session do that a person judged."""
+        return bool((self._turn_labels() >= 0).any())
+
+    def _turn_labels(self) -> Ints:
+        """N: the label of the step's turn, where limits count by turn."""
+        by_turn = np.repeat(self.runs["scope"].eq("turn").to_numpy(dtype=bool), np.diff(self.first))
+        return np.where(by_turn, self.judged, UNKNOWN)
+
+    def labelled_runs(self) -> Flags:
+        """R: whether the run, or one of its turns, has a label."""
+        labelled = np.zeros(self.n_runs, dtype=bool)
+        labelled[np.repeat(np.arange(self.n_runs), np.diff(self.first))[self._turn_labels() >= 0]] = True
+        return labelled | (self.success >= 0) if self.success_by == LABEL else labelled
+
+    def split_spans(self, *, by_label: bool = False) -> Ledger:
         """Each span as a run of its own: each turn where counters start again in each, else the run.
 
-        Its success is the proxy, because a label judges the whole run. A run without steps has no spans. Call
-        `apply_own_limits` afterwards, not before, so that each turn keeps its own end as well.
+        Its success is the proxy, or with `by_label` the label of the turn: one of a session judges the whole session. A
+        run without steps has no spans. Call `apply_own_limits` afterwards, not before, so that each turn keeps its own
+        end as well.
         """
         first, run = self.spans()
         has_steps = np.diff(first) > 0
@@ -274,12 +294,20 @@ class Ledger:
             span=np.ones(self.n_steps, dtype=np.int64),
             ended=np.where(last_of_run, self.ended[run], self.final[last]),
             terminated=np.where(last_of_run, self.terminated[run], self.final[last]),
-            success=self.answered[last].astype(np.int64),
+            success=self._labels_of_spans(first, run) if by_label else self.answered[last].astype(np.int64),
             reason=np.where(last_of_run, self.reason[run], finished_reasons(self.final[last])),
-            success_by=TURN_PROXY if unit_of(self.span) == "turn" else PROXY,
+            success_by=LABEL if by_label else TURN_PROXY if unit_of(self.span) == "turn" else PROXY,
             by_label=None,
             starts={},
+            by_turn=unit_of(self.span) == "turn",
         )
+
+    def _labels_of_spans(self, first: Ints, run: Ints) -> Ints:
+        """The label of each span: of its turn, or, where it is its whole run, of the run."""
+        of_run = self.success[run] if self.success_by == LABEL else np.full(len(run), UNKNOWN)
+        is_run = np.bincount(run, minlength=self.n_runs)[run] == 1
+        of_turn = self._turn_labels()[first[1:] - 1]
+        return np.where(of_turn >= 0, of_turn, np.where(is_run, of_run, UNKNOWN)).astype(np.int64)
 
     def parts(self, steps: int) -> Iterator[Ledger]:
         """The ledger in parts of about `steps` steps, each of whole runs; itself if it has no runs."""
@@ -293,7 +321,7 @@ class Ledger:
             start = stop
 
 
-_STEP_ARRAYS: Final = ("turn", "span", "boundary", "complete", "counted", "final", "answered")
+_STEP_ARRAYS: Final = ("turn", "span", "boundary", "complete", "counted", "final", "answered", "judged")
 _RUN_ARRAYS: Final = ("ended", "terminated", "success", "reason")
 
 
@@ -375,6 +403,7 @@ def assemble(
         is_counted,
         raw["final"].astype(bool),
         raw["answered"].astype(bool),
+        raw["judged"] if "judged" in raw else np.full(len(opens), UNKNOWN),
         ends.terminated.copy(),
         ends.terminated,
         ends.labels if labelled else ends.by_proxy.astype(np.int64),

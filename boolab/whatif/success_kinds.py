@@ -49,15 +49,19 @@ def groups_of(ledger: Ledger, keys: Sequence[str]) -> list[Group]:
     return [tuple(None if is_missing(value) else value for value in row) for row in rows]
 
 
-def flags_of(ledger: Ledger, keys: Sequence[str], rows: pd.DataFrame | None = None) -> Flags:
+def flags_of(
+    ledger: Ledger, keys: Sequence[str], rows: pd.DataFrame | None = None, labelled: Flags | None = None
+) -> Flags:
     """R: whether the successes of a run's group are labels, of all the recordings that there are.
 
-    `rows` has the columns of `keys` for each run, where the recordings do not.
+    `rows` has the columns of `keys` for each run, where the recordings do not. `labelled` is which runs have labels; by
+    default those whose success is one.
     """
+    labelled = ledger.success >= 0 if labelled is None else labelled
     kin = ledger.kin()
     roots = list(range(ledger.n_runs)) if kin is None else roots_of(kin.parent)
     groups = (ledger.runs if rows is None else rows).groupby(list(keys), dropna=False, sort=False).ngroup().tolist()
-    return np.array(flag_labelled_groups(groups, roots, (ledger.success >= 0).tolist()), dtype=bool)
+    return np.array(flag_labelled_groups(groups, roots, labelled.tolist()), dtype=bool)
 
 
 def decide_by_group(

@@ -21,7 +21,7 @@ from boolab.errors import SettingError
 from boolab.frames.dtypes import TEXT
 from boolab.frames.recording import PARENT
 from boolab.stats.intervals import Labels
-from boolab.whatif.step_table import LABEL, PROXY, TURN_PROXY, UNKNOWN, Flags, Ints, Ledger, UnitNoun
+from boolab.whatif.step_table import LABEL, PROXY, UNKNOWN, Flags, Ints, Ledger, UnitNoun
 from boolab.whatif.success_kinds import flags_of
 
 _HOME: Final = "\0home"
@@ -29,21 +29,23 @@ _HOME: Final = "\0home"
 
 
 def units_of_ledger(runs: Ledger, success_by: Literal["label", "ended"] | None, keys: Sequence[str] = ()) -> Ledger:
-    """The units: runs by their labels, or, by the proxy, turns (where the scope is the run: runs).
+    """The units: runs by their labels; turns where turns have labels, or by the proxy, if the scope is the turn.
 
     Families are units, unless `keys` separates their runs: see `boolab.stats.recommend.units`. The recorded limits
     stay in force.
     """
-    if success_by == "label" and runs.success_by != LABEL and runs.n_runs:
+    is_labelled = bool(runs.labelled_runs().any()) or runs.success_by == LABEL
+    if success_by == "label" and not is_labelled and runs.n_runs:
         msg = "success='label': no run has a label; see bl.label, or success='ended' for the proxy"
         raise SettingError(msg)
-    by_proxy = success_by == "ended" or runs.success_by == PROXY
-    if by_proxy:  # a run without steps has no turn: the subagents that it started are on record without it
+    by_proxy = success_by == "ended" or not is_labelled
+    by_turn = by_proxy or runs.judges_turns
+    if by_turn:  # a run without steps has no turn: the subagents that it started are on record without it
         runs = runs.take(np.diff(runs.first) > 0)
     kin = runs.kin()
     if kin is not None and kin.calls:
-        return family_units(runs, kin, keys, by_turn=by_proxy).apply_own_limits()
-    return (runs.split_spans() if by_proxy else runs).apply_own_limits()
+        return family_units(runs, kin, keys, by_turn=by_turn, by_label=not by_proxy).apply_own_limits()
+    return (runs.split_spans(by_label=not by_proxy) if by_turn else runs).apply_own_limits()
 
 
 def clusters_of_ledger(units: Ledger) -> pd.Series[Any]:
@@ -78,9 +80,10 @@ def group_numbers(units: Ledger, keys: Sequence[str]) -> Ints:
 
 def split_by_label(runs: Ledger, success_by: Literal["label", "ended"] | None, keys: Sequence[str]) -> list[Ledger]:
     """The runs of the groups that have labels, and those of the groups that have none, for which the proxy stands."""
-    if success_by is not None or not keys or runs.success_by != LABEL or not runs.n_runs:
+    is_labelled = runs.labelled_runs()
+    if success_by is not None or not keys or not is_labelled.any():
         return [runs]
-    by_label = flags_of(runs, keys)
+    by_label = flags_of(runs, keys, labelled=is_labelled)
     if by_label.all():
         return [runs]
     proxy_runs = replace(runs.take(~by_label), success_by=PROXY)
@@ -100,7 +103,7 @@ def grouped_units(units: Ledger, keys: Sequence[str]) -> Iterator[tuple[tuple[An
 
 def unit_of_ledger(units: Ledger) -> UnitNoun:
     """What a unit of `units_of_ledger` is: see `unit_of`. It is the same in each group of them."""
-    return "turn" if units.success_by == TURN_PROXY else "run"
+    return "turn" if units.by_turn else "run"
 
 
 def base_of(units: Ledger) -> Flags:
@@ -108,14 +111,14 @@ def base_of(units: Ledger) -> Flags:
     return np.asarray(units.success == 1)
 
 
-def family_units(runs: Ledger, kin: Kin, keys: Sequence[str], *, by_turn: bool) -> Ledger:
+def family_units(runs: Ledger, kin: Kin, keys: Sequence[str], *, by_turn: bool, by_label: bool = False) -> Ledger:
     """The runs with the unit of each: the runs of one family and of one agent, or another value of `keys`.
 
     Its `success` is that of the family, once for each unit, and unknown in its other runs. Its `run_id` and `task` are
     the root's, so that a family is one cluster; `parent_run_id` is NA for roots only. With `by_turn` each span is a run
     of its own (see `Ledger.split_spans`): then the subagents that a turn of the root started belong to that turn.
     """
-    unit_runs = runs.split_spans() if by_turn else runs
+    unit_runs = runs.split_spans(by_label=by_label) if by_turn else runs
     owner, steps_before = _owners(runs, by_turn=by_turn)
     roots, steps = np.array(roots_of(kin.parent), dtype=np.int64), _steps_of_roots(kin)
     rows = np.arange(len(owner))

@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar, cast
 import numpy as np
 
 from boolab.core.run import Run
+from boolab.core.run_labels import is_labelled
 from boolab.core.run_tree import order_agents
 from boolab.core.text import clean
 from boolab.core.types import Identities, Scope
@@ -56,12 +57,12 @@ class CapTables:
         self, runs: Runs, question: Question, start: Setting = _START, decision: Decision | None = None
     ) -> None:
         run_list = as_runs(runs)
-        if question.success == "label" and run_list and all(run.success is None for run in run_list):
+        if question.success == "label" and run_list and not any(is_labelled(run, by_turn=True) for run in run_list):
             msg = "success='label': no run has a label; see bl.label, or success='ended' for the proxy"
             raise SettingError(msg)
         self._as_given = run_list
         if question.success == "ended":
-            run_list = [dataclasses.replace(run, success=None) for run in run_list]
+            run_list = [dataclasses.replace(run, success=None, labels=()) for run in run_list]
         self.runs: list[Run] = run_list
         self.question = question
         self.roots = _agents_of_roots(run_list)
