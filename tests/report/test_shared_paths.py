@@ -16,6 +16,7 @@ from boolab.io.resources import data_path, shared_path
 from boolab.report.question import Question
 from boolab.report.study import study_of
 from boolab.report.text import as_json, text
+from boolab.widgets.sweep_view.data import SweepCounts
 from tests.support import claude_logs
 from tests.support.claude_logs import Session
 
@@ -101,6 +102,7 @@ def test_widgets_have_no_path(home: Path) -> None:
     page = bl.Replay(bl.load_runs(log)[0]).to_html()
     assert paths_in(page) == []
     assert any("~/.claude/projects/acme" in data for data in packed_in(["", page]))
+    assert SweepCounts(1, {}, str(home / "sweep.db")).snapshot("finished", 0.0)["store"] == "~/sweep.db"
 
 
 @pytest.mark.slow  # it draws all figures

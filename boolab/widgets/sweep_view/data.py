@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, TypeAlias
 from boolab.core.text import count
 from boolab.errors import describe
 from boolab.frames.dtypes import NO_LIMIT
+from boolab.io.resources import shared_path
 from boolab.limits.table import LIMITS
 from boolab.plots.palette import STOP_LOOKS
 from boolab.sweeps.progress import CellResult, Notes
@@ -207,7 +208,7 @@ class SweepCounts:
             "rate": rate,
             "left_ms": round(cells_left / rate * 1000) if state == "running" and rate and cells_left else None,
             "ended": "" if error is None else (str(describe(error)) or type(error).__name__),
-            "store": self.store,
+            "store": shared_path(self.store),
             "reasons": [{"reason": name, "n": self._reasons[name]} for name in STOP_LOOKS if self._reasons[name]],
             "columns": columns,
             "heads": [head_of(name) for name in columns],

@@ -15,6 +15,7 @@ import traitlets
 from boolab.core.run import Run
 from boolab.core.text import clean, count, shorten
 from boolab.core.types import Scope
+from boolab.io.resources import shared_path
 from boolab.limits.stop import StopRule
 from boolab.live.follow.fleet import Fleet
 from boolab.live.follow.places import places_of, usual_places
@@ -68,7 +69,7 @@ def _agent_row(row: AgentRow) -> dict[str, Any]:
     return {
         **{name: value for name, value in row_data(row).items() if name not in ("limits", "path")},
         "name": name_of(row),
-        "title": clean(f"{row.run_id} in {row.path}"),
+        "title": clean(f"{row.run_id} in {shared_path(str(row.path))}"),
         "task": shorten(row.task, 90),
         "depth": row.depth,
         "limits": [
