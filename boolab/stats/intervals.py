@@ -196,11 +196,7 @@ class ClusterBootstrap:
         either, one column for all. Returns values and intervals of shape () or (columns,). NaN where the whole is 0.
         """
         tail = (1 - check_confidence(confidence)) / 2
-        part_sums, whole_sums = self.sums(parts), self.sums(wholes)
-        shape = np.broadcast_shapes(part_sums.shape[1:], whole_sums.shape[1:])
-        part, total = (
-            np.broadcast_to(_columns(sums), (len(sums), int(np.prod(shape)))) for sums in (part_sums, whole_sums)
-        )
+        part, total, shape = self._columns(parts, wholes)
         if not np.all((part >= 0) & (part <= total)):
             msg = "a part must be between 0 and its whole"
             raise SettingError(msg)
@@ -218,6 +214,29 @@ class ClusterBootstrap:
             high[resampled] = np.maximum(percentiles(upper, [1 - tail])[0], value[resampled])
         clusters = (total > 0).sum(axis=0).astype(np.int64)
         return Estimate(value.reshape(shape), low.reshape(shape), high.reshape(shape), clusters.reshape(shape))
+
+    def ratio(self, numerator: npt.ArrayLike, denominator: npt.ArrayLike, confidence: float = 0.95) -> Estimate:
+        """A ratio of sums that is no share, with its percentile interval; as `share`, but any numerator is allowed.
+
+        It is valid for many clusters, none of which has much of all. The interval is NaN where one cluster has all.
+        """
+        tail = (1 - check_confidence(confidence)) / 2
+        numerators, denominators, shape = self._columns(numerator, denominator)
+        if (denominators < 0).any():
+            msg = "a denominator is negative"
+            raise SettingError(msg)
+        clusters = (denominators > 0).sum(axis=0).astype(np.int64)
+        level = expand_tail(tail, clusters)
+        low, high = percentiles(self._ratios(numerators, denominators), np.stack([level, 1 - level]))
+        value = _divide(numerators.sum(axis=0), denominators.sum(axis=0))
+        return Estimate(value.reshape(shape), low.reshape(shape), high.reshape(shape), clusters.reshape(shape))
+
+    def _columns(self, numerator: npt.ArrayLike, denominator: npt.ArrayLike) -> tuple[Array, Array, tuple[int, ...]]:
+        """The sums of both by cluster, as (clusters, columns), and the shape of the columns."""
+        sums = self.sums(numerator), self.sums(denominator)
+        shape = np.broadcast_shapes(*(array.shape[1:] for array in sums))
+        above, below = (np.broadcast_to(_columns(array), (len(array), int(np.prod(shape)))) for array in sums)
+        return above, below, shape
 
     def _shares_with_one_more(self, parts: Array, wholes: Array) -> tuple[Array, Array]:
         """The shares in each sample, with one more cluster that has no part, or all: shape (repetitions, columns)."""

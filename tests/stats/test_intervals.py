@@ -64,6 +64,8 @@ def test_settings_that_are_none_are_refused() -> None:
         ClusterBootstrap(["a"], repetitions=0)
     with pytest.raises(SettingError, match="finite"):
         ClusterBootstrap(["a"]).sums([float("nan")])
+    with pytest.raises(SettingError, match="negative"):
+        ClusterBootstrap(["a"]).ratio([1], [-1])
     for part, whole in ((1, -1), (2, 1), (-1, 1)):
         with pytest.raises(SettingError, match="a part must be between 0 and its whole"):
             ClusterBootstrap(["a"]).share([part], [whole])
@@ -122,6 +124,28 @@ def test_weights_are_whole_resamples_and_the_same_each_time(monkeypatch: pytest.
     assert len(list(small.weights())) > 1
     assert np.array_equal(np.concatenate(list(small.weights())), np.concatenate(list(small.weights())))
     assert np.array_equal(np.concatenate(list(small.weights())), first)
+
+
+def test_ratio_is_that_of_a_plain_bootstrap() -> None:
+    codes = ["a", "a", "b", "c", "c", "c", "d"]
+    above, below = [1.0, 2, 0, -3, 1, 0, 2], [2.0, 2, 1, 4, 2, 1, 5]
+    bootstrap = ClusterBootstrap(codes, repetitions=999)
+    found = bootstrap.ratio(above, below, 0.8)
+    samples = []
+    for weights in np.concatenate(list(bootstrap.weights())).tolist():
+        times = dict(zip("abcd", weights, strict=True))
+        pairs = [(times[c] * x, times[c] * y) for c, x, y in zip(codes, above, below, strict=True)]
+        samples.append(sum(x for x, _ in pairs) / sum(y for _, y in pairs))
+    samples.sort()
+    level = float(expand_tail(0.1, 4))
+    assert float(found.value) == sum(above) / sum(below)
+    assert float(found.low) == pytest.approx(samples[math.floor(level * 998)])
+    assert float(found.high) == pytest.approx(samples[math.ceil((1 - level) * 998)])
+
+
+def test_ratio_of_one_cluster_has_no_interval() -> None:
+    one = ClusterBootstrap(list("aabb")).ratio([1, 2, 0, 0], [2, 2, 0, 0])
+    assert (float(one.value), math.isnan(float(one.low)), math.isnan(float(one.high))) == (0.75, True, True)
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=1, max_size=12), LEVELS)
