@@ -140,7 +140,7 @@ _WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "kubectl exec": Wrapper("-n --namespace -c --container", 1),
 }
 """The programs that run the command after their options and operands."""
-_LONGEST: Final = max(name.count(" ") + 1 for name in _WRAPPERS)
+_MAX_WORDS: Final = max(name.count(" ") + 1 for name in _WRAPPERS)
 
 
 def commands_in(line: str | Sequence[str]) -> list[ShellCommand]:
@@ -310,7 +310,7 @@ def _command_after(words: tuple[str, ...]) -> tuple[str, ...]:
         words = _without_python_options(words)
         name = PurePosixPath(words[0]).name
         length = next(
-            (n for n in range(_LONGEST, 0, -1) if " ".join((name, *words[1:n])) in _WRAPPERS and len(words) > n), 0
+            (n for n in range(_MAX_WORDS, 0, -1) if " ".join((name, *words[1:n])) in _WRAPPERS and len(words) > n), 0
         )
         if not length:
             return words
