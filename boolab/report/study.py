@@ -33,6 +33,7 @@ from boolab.report.units import (
     group_keys,
     key_of,
     remove_label,
+    sum_groups,
     sum_units,
     unit_noun,
     units_of_runs,
@@ -207,8 +208,8 @@ class Study:
     @cached_property
     def root_successes(self) -> tuple[int, int]:
         """The successes of the units that families began with, and the number of these units: those that count."""
-        rows = next(iter(self.margins.values()))
-        off_rows = rows[rows[next(iter(self.margins))].isna()]
+        axis = next(iter(self.margins))
+        off_rows = sum_units(self.units, self.by_label, {axis: [None]}, self.question, self.keys)
         counted = sorted({unit.of for unit in self.units})
         roots = roots_in([self.runs[index] for index in counted])  # one that has no unit counts as not on record
         is_root = {index for position, index in enumerate(counted) if roots[position] == position}
@@ -266,7 +267,7 @@ class Study:
 
     def aggregate(self, grid: Mapping[str, Sequence[Any]]) -> pd.DataFrame:
         """The sums of all combinations of some settings over the units, a row for each and each group."""
-        return sum_units(self.units, self.by_label, grid, self.question, self.keys)
+        return _sums(self.units, self.by_label, grid, self.question, self.found)
 
     def units_frame(self) -> pd.DataFrame:
         """A row for each unit, like one of `runs_df` for a run; `end_reason` is its stop reason."""
@@ -344,9 +345,10 @@ class Study:
             kind_indices = [index for index in indices if self.by_label[self.units[index].of] is kind]
             if not kind_indices:
                 continue
-            table = counterfactual(
-                [self.units[index].run for index in kind_indices], grid=grid, **self.question.counting_arguments
-            )
+            runs = [self.units[index].run for index in kind_indices]
+            if self.question.policy is None:  # a limit is that of one agent of a family alone
+                runs = [run if run.parent_run_id is None else replace(run, parent_run_id=None) for run in runs]
+            table = counterfactual(runs, grid=grid, **self.question.counting_arguments)
             table["_unit"] = np.repeat(kind_indices, len(table) // len(kind_indices))
             yield from table[table["outcome"].isin(_STOP_OUTCOMES)].to_dict("records")
 
@@ -427,9 +429,22 @@ def study_of_runs(runs: list[Run], question: Question, loaded_logs: Reading, *, 
         units = list(units_of_runs(runs, scopes, by_label))
         move()
         for axis, values in on_values.items():
-            margins[axis] = sum_units(units, by_label, {axis: [*values, None]}, question, found.keys)
+            margins[axis] = _sums(units, by_label, {axis: [*values, None]}, question, found)
             move()
     return Study(question, found.keys, loaded_logs, runs, homes, by_label, units, found, margins)
+
+
+def _sums(
+    units: Sequence[Unit],
+    by_label: Sequence[bool],
+    grid: Mapping[str, Sequence[Any]],
+    question: Question,
+    found: Decision,
+) -> pd.DataFrame:
+    """The sums of settings, by group; those of the decision's own units, except under a policy."""
+    if question.policy is None and found.groups:
+        return sum_groups(found.groups, grid, question, found.keys)
+    return sum_units(units, by_label, grid, question, found.keys)
 
 
 def _label_flags(runs: Sequence[Run], scopes: Sequence[str], question: Question, keys: Sequence[str]) -> list[bool]:

@@ -166,6 +166,9 @@ def explained(study: Study) -> Iterator[str]:
             f"A limit holds for each agent of a family by itself. A {study.noun} whose subagent is stopped counts as "
             "stopped from the call on, because it would have got another answer; a subagent whose parent is stopped "
             "before the call is not started, which saves all its steps."
+            if study.question.policy is not None
+            else "A limit is that of one agent of a family, and of no other: the family loses its success if one of "
+            "that agent's runs is stopped, and each of them counts as started."
         )
     if any(run.steps and run.steps[-1].turn > 1 for run in study.runs) and any(
         (frame["n_not_identified"] > 0).any() for frame in study.margins.values()

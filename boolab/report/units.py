@@ -4,22 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, get_args
 
 import numpy as np
 import pandas as pd
 
 from boolab.core.run import Run
 from boolab.core.run_labels import has_turn_labels, label_of, turn_label
-from boolab.core.types import Step, Stop
+from boolab.core.types import Step, Stop, StopReason
 from boolab.display.text import NO_NAME
-from boolab.frames.dtypes import is_missing
+from boolab.frames.dtypes import TEXT, axis_dtype, cells, is_missing
 from boolab.frames.recording import is_final
 from boolab.frames.runs import no_group_column, turns_of
 from boolab.frames.tables import runs_df
 from boolab.report.question import Question
+from boolab.stats.recommend.candidates import aggregate_of_units
+from boolab.stats.recommend.decide import GroupDecision
+from boolab.whatif.aggregate import SPENT_MEASURES
 from boolab.whatif.evaluate import counterfactual
+from boolab.whatif.grid import settings_of
 from boolab.whatif.step_table import PROXY, TURN_PROXY, UnitNoun, unit_of
+from boolab.whatif.tables import SUCCESS_BY, finish_sums
 
 _AMOUNTS: Final = ("tokens", "cost_usd")
 
@@ -145,6 +150,34 @@ def sum_units(
     order = {key: index for index, key in enumerate(dict.fromkeys(group_keys(all_runs, keys)))}
     positions = np.argsort([order.get(name, len(order)) for name in names], kind="stable")
     return table.iloc[positions].reset_index(drop=True)
+
+
+def sum_groups(
+    groups: Sequence[GroupDecision], grid: Mapping[str, Sequence[Any]], question: Question, keys: Sequence[str]
+) -> pd.DataFrame:
+    """The sums over the groups of a decision, a row for each setting and group, counted as the decision does.
+
+    A setting is of one group alone. In families no other agent is limited, and each run of the group is begun.
+    """
+    settings = settings_of(grid, None, question.identity)
+    values = pd.MultiIndex.from_product([axis.values for axis in settings.axes])  # noqa: PD011 - no frame
+    axes = {
+        axis.name: cells([*values.get_level_values(place)], axis_dtype(axis.name))
+        for place, axis in enumerate(settings.axes)
+    }
+    present: tuple[Any, ...] = (0, *(slice(len(axis.values)) for axis in settings.axes))
+    parts = []
+    for group in groups:
+        names = {key: cells([name] * len(values), TEXT) for key, name in zip(keys, group.names, strict=True)}
+        sums = dict.fromkeys((f"n_{reason}" for reason in get_args(StopReason)), np.zeros(len(values), dtype=np.int64))
+        sums |= {name: table[present].ravel() for name, table in aggregate_of_units(group.units, settings).items()}
+        sums |= {f"saved_{name}_lower": sums[f"saved_{name}"] for name in SPENT_MEASURES}
+        scope = next(iter(group.units.runs["scope"]), question.scope)
+        texts = {"scope": scope, SUCCESS_BY: group.units.success_by}
+        ends = {name: cells([text] * len(values), TEXT) for name, text in texts.items()}
+        frame = finish_sums(pd.DataFrame(names | axes | sums | ends), [*keys, *axes, "scope"])
+        parts.append(_mask_unknown_amounts(frame.assign(unit=group.noun)))
+    return pd.concat(parts, ignore_index=True)
 
 
 def _mask_unknown_amounts(table: pd.DataFrame) -> pd.DataFrame:

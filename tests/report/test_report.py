@@ -303,7 +303,7 @@ def test_a_list_says_of_a_parent_that_its_subagent_is_stopped() -> None:
     child = replace(play(steps("a b c d")), run_id="lead/scout", parent_run_id="lead", agent="scout", success=None)
     lead = replace(play(steps("a b")), run_id="lead", agent="lead", success=None)
     lead, child = (replace(run, source="claude_code", events=()) for run in (lead, child))
-    found = study_of_runs([lead, child], Question(), Reading((lead, child), ()))
+    found = study_of_runs([lead, child], Question(policy="boocode"), Reading((lead, child), ()))
     cuts = {found.units[cut.unit].run.agent: cut for cut in found.cuts("max_steps", [3])[3]}
     assert {agent: (cut.because, cut.step) for agent, cut in cuts.items()} == {
         "lead": ("subagent", 1),
@@ -315,6 +315,16 @@ def test_a_list_says_of_a_parent_that_its_subagent_is_stopped() -> None:
     assert listed_cuts(found, "step cap 3", [cuts["scout"]]).title == "step cap 3: 1 run stopped"
     assert "whose subagent is stopped" in told_of(found, full=True).replace("\n", " ")
     assert found.tasks == [lead.task] * 2
+
+
+def test_a_limit_of_a_subagent_lists_its_runs_and_no_parent() -> None:
+    child = replace(play(steps("a b c d")), run_id="lead/scout", parent_run_id="lead", agent="scout", success=None)
+    lead = replace(play(steps("a b")), run_id="lead", agent="lead", success=None)
+    lead, child = (replace(run, source="claude_code", events=()) for run in (lead, child))
+    found = study_of_runs([lead, child], Question(), Reading((lead, child), ()))
+    (cut,) = found.cuts("max_steps", [3])[3]
+    assert (found.units[cut.unit].run.agent, cut.because, cut.step) == ("scout", "itself", 3)
+    assert "A limit is that of one agent of a family, and of no other" in told_of(found, full=True).replace("\n", " ")
 
 
 @pytest.mark.slow
