@@ -15,8 +15,8 @@ from boolab.errors import WorldError
 from boolab.io.files import read_file
 from boolab.io.folders import folder_handle, read_below
 from boolab.io.git.command import Git, names, users_settings
+from boolab.io.git.patterns import Patterns
 from boolab.io.git.repository import Repository
-from boolab.runtime.worlds.patterns import Patterns
 
 MAX_PATTERNS: Final = 2**18
 """The largest file of patterns that is read, in bytes."""

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from boolab.runtime.worlds.patterns import MAX_LINES, Patterns
+from boolab.io.git.patterns import MAX_LINES, Patterns
 from tests.support.cases import cases
 from tests.support.git_worlds import GIT, git
 
