@@ -4,7 +4,7 @@
 file. Reports of SWE-bench go by instances, which only readers know: see `boolab.logs.readers._swe_bench`. A label names
 its source and its file in an event `label` of the run.
 
-`tests` and `reaction` find evidence, which is no label (see `evidence`); `frame` makes one table of it.
+`tests`, `git` and `reaction` find evidence, which is no label (see `evidence`); `frame` makes one table of it.
 
 `label_file` reads and appends to a file of labels, `resolve` finds the units that its lines are about (see
 `boolab.logs.units`), and which outcome counts.

@@ -15,7 +15,10 @@ from itertools import chain, product
 from pathlib import PurePosixPath
 from typing import Any, Final, NamedTuple
 
-from boolab.core.types import ToolCall, ToolResult
+from boolab.core.rejections import is_rejection
+from boolab.core.run import Run
+from boolab.core.run_tree import starts_of
+from boolab.core.types import REDACTED, Step, ToolCall, ToolResult
 from boolab.display.tool_kinds import kind_of
 from boolab.io.json_input import items, mapping, text
 from boolab.io.shell import ShellCommand, commands_in
@@ -27,6 +30,7 @@ def _words(names: str) -> frozenset[str]:
 
 MAX_TEXT: Final = 2_000_000
 """How much of what a call writes is read, in characters."""
+_MAX_DEPTH: Final = 20
 _PATHS: Final = (
     "file_path", "filePath", "path", "notebook_path", "target_file", "absolute_path", "filename", "file",
 )  # fmt: skip
@@ -72,6 +76,31 @@ _WRITES: Final = re.compile(
 )
 _SCRATCH_FOLDERS: Final = ("/dev/", "/tmp/", "/var/tmp/", "/proc/")  # noqa: S108 - no file is made there
 _MOVING: Final = frozenset({"-b", "-B", "-c", "-C", "--orphan"})
+
+
+class ExecutedCall(NamedTuple):
+    """A call with its result, and the run and the step that it is of: the run's own, or one of a subagent's."""
+
+    run: Run
+    step: Step
+    call: ToolCall
+    result: ToolResult
+
+
+def executed_calls(run: Run, step: Step, depth: int = 0) -> Iterator[ExecutedCall]:
+    """The calls of a step that were executed, and of the subagents that it started, where the arguments are known."""
+    for call, result in zip(step.response.tool_calls, step.results, strict=True):
+        if result is not None and call.arguments != REDACTED and not _is_refused(run, result):
+            yield ExecutedCall(run, step, call, result)
+    if run.subagents and depth < _MAX_DEPTH:
+        child_ids = {start.run_id for start in starts_of(run) if start.step == step.index}
+        for child in run.subagents:
+            if child.run_id in child_ids:
+                yield from chain.from_iterable(executed_calls(child, inner, depth + 1) for inner in child.steps)
+
+
+def _is_refused(run: Run, result: ToolResult) -> bool:
+    return is_rejection(run.source, result.content, is_error=result.is_error)
 
 
 class FileChange(NamedTuple):

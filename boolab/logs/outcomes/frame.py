@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from datetime import datetime
 from itertools import product
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from boolab.core.types import Scope
 from boolab.errors import SettingError
 from boolab.frames.dtypes import INT, TEXT, TIME, Column, frame_of_columns
 from boolab.frames.runs import Runs, as_runs
+from boolab.io.checks import check_whole
+from boolab.io.files import user_path
 from boolab.io.safe_regex import Pattern, compile_pattern
 from boolab.logs.log_files import scope_of
 from boolab.logs.outcomes.evidence import Evidence
+from boolab.logs.outcomes.git import DAYS, GitOptions, evidence_of_git
+from boolab.logs.outcomes.git_work import GitWork, work_by_unit
 from boolab.logs.outcomes.reaction import evidence_of_reaction
 from boolab.logs.outcomes.tests import evidence_of_tests
 from boolab.logs.units import LabelUnit, units_of_run
@@ -46,26 +52,35 @@ OUTCOME_COLUMNS: Final = (
 def outcomes(
     runs: Runs,
     *,
+    git: bool | str | Path = False,
     tests: bool = True,
     reaction: bool = True,
+    days: int = DAYS,
+    into: str | None = None,
     test_commands: Sequence[str] = (),
     scope: Scope = "auto",
+    now: datetime | None = None,
 ) -> pd.DataFrame:
-    """Look for evidence of how runs without labels ended: in their tests, in the user's next message.
+    """Look for evidence of how runs without labels ended: in their tests, in git, in the user's next message.
 
     Evidence is no label: nothing counts it as a success unless you trust its source. Subagents have none of their own;
     the tests and changes of theirs count for the run that started them.
 
     Args:
         runs: A run, runs, or the path of a store or of logs.
+        git: Whether to look into the repository that each run worked in, or the folder of one repository for all. It is
+            only read, without the network, and nothing of it is run.
         tests: Whether to look for test commands.
         reaction: Whether to look at the messages of the user.
+        days: How long work has to stay in the repository.
+        into: The branch that work has to land on; by default the default branch of the repository.
         test_commands: Regular expressions; a command that one of them is found in is a test command.
         scope: Whether turns or runs are units; "auto" is as the harness of each source counts its limits.
+        now: When the repository is judged, such as the time of a clone; by default the present.
 
     Returns:
         A row for each source and unit that has ended: `run_id`, `turn` (NA where the run is the unit), `outcome`
-        (success, failure or unknown), `source` (tests, reaction), `why` as a sentence, `at` (when what decides it
+        (success, failure or unknown), `source` (tests, git, reaction), `why` as a sentence, `at` (when what decides it
         happened), `print` and `steps` (the fingerprint of the unit, see `boolab.logs.fingerprint`), `detail` as JSON.
 
     Raises:
@@ -79,8 +94,10 @@ def outcomes(
     """
     if scope not in ("auto", "turn", "run"):
         raise SettingError(f"scope={scope!r} is not known; accepted: turn, run, auto")
+    days = check_whole(days, "days", 0)
     patterns = _patterns(test_commands)
     rows: list[_Row] = []
+    works: list[tuple[LabelUnit, GitWork]] = []
     for run in as_runs(runs):
         run_scope = scope_of(run.source) if scope == "auto" else scope
         units = units_of_run(run, run_scope)
@@ -88,7 +105,23 @@ def outcomes(
             sources = [evidence_of_tests(run, patterns, by_turn=run_scope == "turn")] if tests else []
             sources += [evidence_of_reaction(run)] if reaction and run_scope == "turn" else []
             rows += [_Row(unit, evidence[unit.turn]) for evidence, unit in product(sources, units)]
+        if units and git is not False:
+            work = work_by_unit(run, by_turn=run_scope == "turn")
+            works += [(unit, work[unit.turn]) for unit in units if unit.turn in work]
+    options = GitOptions(days, into, None if now is None else int(now.timestamp()))
+    evidence_of_work = evidence_of_git([work for _, work in works], options, _folder(git))
+    rows += [_Row(unit, evidence) for (unit, _), evidence in zip(works, evidence_of_work, strict=True)]
     return frame_of_columns(OUTCOME_COLUMNS, rows)
+
+
+def _folder(git: bool | str | Path) -> Path | None:
+    """The folder of the one repository, if there is one."""
+    if isinstance(git, bool):
+        return None
+    folder = user_path(git)
+    if not folder.is_dir():
+        raise SettingError(f"git={str(git)!r} is no folder: pass that of a repository, or True")
+    return folder
 
 
 def _patterns(test_commands: Sequence[str]) -> list[Pattern]:

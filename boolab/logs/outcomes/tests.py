@@ -18,18 +18,18 @@ from datetime import datetime, timedelta
 from itertools import chain
 from typing import Final, NamedTuple
 
-from boolab.core.rejections import is_rejection
 from boolab.core.run import Run
-from boolab.core.run_tree import starts_of
 from boolab.core.text import count, shorten
-from boolab.core.types import REDACTED, Step, ToolCall, ToolResult
+from boolab.core.types import Step, ToolResult
 from boolab.io.safe_regex import Pattern
 from boolab.io.shell import ShellCommand, commands_in
 from boolab.logs.outcomes.changes import (
+    ExecutedCall,
     FileChange,
     arguments_of,
     changes_of_command,
     changes_of_tool,
+    executed_calls,
     is_same_file,
     shell_line,
 )
@@ -39,7 +39,6 @@ from boolab.logs.outcomes.runners import SuiteSummary, find_runner, is_missing_r
 
 SOURCE: Final = "tests"
 _MAX_SHOWN: Final = 120
-_MAX_DEPTH: Final = 20
 _MAX_FILES: Final = 1_000
 """So many files that a unit made are remembered."""
 _CODE: Final = re.compile(
@@ -129,26 +128,14 @@ def evidence_of_tests(run: Run, patterns: Sequence[Pattern] = (), *, by_turn: bo
         if by_turn and step.turn != turn:
             turn = step.turn
             progress.start_unit()
-        _take_step(progress, run, step, 0)
+        for call in executed_calls(run, step):
+            _take_call(progress, call)
         evidence[turn] = _evidence(progress)
     return evidence or {None: _evidence(progress)}
 
 
-def _take_step(progress: _Progress, run: Run, step: Step, depth: int) -> None:
-    """Take the calls of a step, and those of the subagents that it started."""
-    for call, result in zip(step.response.tool_calls, step.results, strict=True):
-        _take_call(progress, run, step, call, result)
-    if run.subagents and depth < _MAX_DEPTH:
-        child_ids = {start.run_id for start in starts_of(run) if start.step == step.index}
-        for child in run.subagents:
-            if child.run_id in child_ids:
-                for inner in child.steps:
-                    _take_step(progress, child, inner, depth + 1)
-
-
-def _take_call(progress: _Progress, run: Run, step: Step, call: ToolCall, result: ToolResult | None) -> None:
-    if result is None or call.arguments == REDACTED or _is_refused(run, result):
-        return
+def _take_call(progress: _Progress, executed: ExecutedCall) -> None:
+    run, step, call, result = executed
     arguments = arguments_of(call)
     for change in changes_of_tool(call, arguments, result):
         progress.take_change(change)
@@ -166,10 +153,6 @@ def _take_call(progress: _Progress, run: Run, step: Step, call: ToolCall, result
             for change in changes_of_command(command, progress.scripts):
                 if command.program != "rm" or not _is_own(progress, change):
                     progress.take_change(change)
-
-
-def _is_refused(run: Run, result: ToolResult) -> bool:
-    return is_rejection(run.source, result.content, is_error=result.is_error)
 
 
 def _is_test(command: ShellCommand, patterns: Sequence[Pattern]) -> bool:
