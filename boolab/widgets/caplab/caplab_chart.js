@@ -204,9 +204,10 @@ function bars({ base, answer }, x, foot) {
     base.longer ? `at the end ${count(base.longer)} of ${count(x.last)} steps or more` : null,
   ];
   put(group, h("line", { class: "rule", x1: SIZE.left, x2: x.end, y1: zero, y2: zero }));
-  const parts = caption.filter(Boolean).join(", ");
-  const texts = [`${base.noun}s by length: ${parts}`, parts, caption.slice(0, 2).join(", ")];
-  const text = texts.find((one) => 6.4 * one.length < x.end - SIZE.left) ?? texts.at(-1);
+  const listed = (parts) => parts.filter(Boolean).join(", ");
+  const all = listed(caption); // of which as much is written as there is room for
+  const texts = [`${base.noun}s by length: ${all}`, all, listed(caption.filter((_, n) => n !== 3)), listed(caption.slice(0, 2))];
+  const text = texts.find((one) => 5.8 * one.length < x.end) ?? texts.at(-1);
   const now = x(answer.setting.max_steps);
   const wide = 6.4 * text.length;
   const isLeft = now < x.end && now > x.end - wide && now > SIZE.left + wide; // of the line of the present cap
