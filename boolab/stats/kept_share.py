@@ -132,6 +132,21 @@ def surely_keeps_enough(outcomes: KnownOutcomes, keep: float, error: float) -> n
     return np.asarray(passed & _reach(np.minimum(*ends), error))
 
 
+def sure_bound(outcomes: KnownOutcomes, error: float) -> float:
+    """The lower bound of the share that a setting keeps, whatever the unknown outcomes are; as `kept_bound`.
+
+    Example:
+        >>> known, none = [1] * 59 + [0] * 40, [0] * 99
+        >>> [sure_bound(KnownOutcomes(known, none, [0] * (99 - n) + [1] * n, none), 0.05) for n in (0, 3)]
+        [0.950492, 0.879663]
+    """
+    low, high = 0, _DIGITS
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if surely_keeps_enough(outcomes, middle / _DIGITS, error) else (low, middle)
+    return low / _DIGITS
+
+
 def _within(n_lost: Array, n_kept: Array, size: float) -> Array:
     """The successes that tasks lose at most, if none has more than `size` successes."""
     return np.minimum(n_lost, size - n_kept)

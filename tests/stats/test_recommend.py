@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import beta  # type: ignore[import-untyped] # scipy has no types
 
 import boolab as bl
 from boolab.core.run import Run
@@ -375,7 +376,7 @@ def test_labels_or_the_proxy_are_decided_group_by_group() -> None:
         alone = recommend(own, by="agent").frame.iloc[0]
         assert found.frame[found["agent"] == agent].iloc[0].equals(alone)
     assert "a, d: A success is a run with a success label: 5 of 5 labelled runs." in found.notes
-    assert "a, d: 1 run without a label count for what is spent, not for what is kept." in found.notes
+    assert any(note.startswith("a, d: 1 run has no label: the promise holds whatever") for note in found.notes)
     assert any(note.startswith("b, c: No run has a success label: by a proxy, a run that") for note in found.notes)
     assert recommend([*labelled, *bare], by=[])["successes"].tolist() == [3]
     assert all(group.notna().all() for group in (found["success_by"], found["successes"]))
@@ -388,3 +389,59 @@ def test_a_label_of_a_root_is_that_of_the_groups_of_its_family() -> None:
     assert found["success_by"].to_dict() == {"scout": LABEL, "other": PROXY, "a": LABEL}
     assert found["successes"].to_dict() == {"scout": 1, "other": 1, "a": 1}
     assert recommend([replace(lead, success=None), scout])["success_by"].tolist() == [PROXY, PROXY]
+
+
+def partly_labelled(n_known: int, n_long_unknown: int) -> list[bl.Run]:
+    """Short successes with a label, and runs without one, some of them long."""
+    known = [replace(run_of(n, "ab"), run_id=f"k{n}") for n in range(n_known)]
+    short = [replace(run_of(n, "ab", success=None), run_id=f"s{n}") for n in range(40)]
+    long = [replace(run_of(n, "abcdefgh", success=None), run_id=f"l{n}") for n in range(n_long_unknown)]
+    failed = [replace(run_of(n, "abcdefgh", success=False), run_id=f"f{n}") for n in range(20)]
+    return [replace(run, task=run.run_id) for run in [*known, *short, *long, *failed]]
+
+
+@pytest.mark.parametrize(
+    ("n_known", "n_long_unknown", "action"), [(59, 0, "set"), (58, 0, "not_yet"), (59, 1, "not_yet"), (93, 1, "set")]
+)
+def test_unlabelled_runs_that_a_cap_stops_count_as_lost(n_known: int, n_long_unknown: int, action: str) -> None:
+    found = bl.recommend(partly_labelled(n_known, n_long_unknown), grid={"max_steps": [5]}, objective="steps")
+    assert (found.action, found.evidence["successes"]) == (action, n_known)
+    note = next(note for note in found.notes if "no label" in note)
+    assert f"{40 + n_long_unknown} runs have no label: the promise holds whatever their outcomes are" in note
+
+
+def test_bound_of_partly_labelled_runs_allows_for_the_unknown() -> None:
+    evidence = bl.recommend(partly_labelled(93, 1), grid={"max_steps": [5]}, objective="steps").evidence
+    exact = [float(beta.ppf(0.05, 93, 1 + lost)) for lost in (0, 1)]
+    assert evidence["kept_bound"] == pytest.approx(exact[1], abs=2e-6)
+    assert (evidence["stopped_unknown"], evidence["kept_share"]) == (1, 1.0)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_decision_with_bounds_promises_what_all_labels_promise(seed: int) -> None:
+    """For each completion of the unknown labels, the accepted values of each path are accepted with all of them too."""
+    rng = np.random.default_rng(seed)
+    lengths = rng.choice([2, 3, 4, 8, 12], 150, p=[0.4, 0.3, 0.2, 0.05, 0.05])
+    success = (rng.random(150) < np.where(lengths > 5, 0.02, 0.9)).tolist()
+    runs = [replace(run_of(n, "abcdefghijkl"[:length], success=s), run_id=f"r{n}", task=f"t{n // (1 + seed % 3)}")
+            for n, (length, s) in enumerate(zip(lengths.tolist(), success, strict=True))]  # fmt: skip
+    hidden = rng.random(150) < rng.choice([0.1, 0.3])
+    partly = [replace(run, success=None) if hide else run for run, hide in zip(runs, hidden.tolist(), strict=True)]
+    options = {"keep": 0.8, "objective": "steps", "by": []}
+    paths = bl.recommend(partly, **options).groups[0].choice.paths  # type: ignore[arg-type]
+    for share in (0.0, 0.5, 1.0):
+        full = [run if run.success is not None else replace(run, success=bool(rng.random() < share)) for run in partly]
+        with_all = bl.recommend(full, **options).groups[0].choice.paths  # type: ignore[arg-type]
+        for bounded, labelled in zip(paths, with_all, strict=True):
+            assert bounded.tests.accepted <= labelled.tests.accepted
+            assert bounded.tests.error <= labelled.tests.error
+
+
+def test_unlabelled_by_proxy_says_so_and_takes_the_whole_group() -> None:
+    found = bl.recommend(partly_labelled(59, 3), unlabelled="proxy", grid={"max_steps": [5]}, objective="steps", by=[])
+    assert found.evidence["success_by"] == PROXY
+    assert any("by a proxy" in note for note in found.notes)
+    labelled = [run for run in partly_labelled(59, 3) if run.success is not None]
+    assert bl.recommend(labelled, unlabelled="proxy", by=[]).evidence["success_by"] == LABEL
+    with pytest.raises(SettingError, match="unlabelled="):
+        bl.recommend(labelled, unlabelled="all")  # type: ignore[arg-type]

@@ -31,7 +31,7 @@ from boolab.stats.recommend.fixed_sequence import (
     paths_of,
 )
 from boolab.stats.recommend.question import Question
-from boolab.stats.recommend.units import base_of, cluster_noun, is_root
+from boolab.stats.recommend.units import base_of, cluster_noun, is_root, open_units
 from boolab.whatif.aggregate import SPENT_MEASURES, Sums, aggregate_of, sum_spent_along
 from boolab.whatif.first_crossing import Places
 from boolab.whatif.grid import GridAxis, Settings
@@ -137,7 +137,7 @@ class Candidates:
 
         def candidate(index: int, level: int) -> Candidate:
             result, (_, lost, saved) = results[index], tested.scores[index]
-            bound = kept_bound(successes.by_task(result.path.lost_at < level), successes.by_task(), result.error)
+            bound = successes.bound(result.path, level, result.error)
             setting = self._setting(tested, index, level)
             return Candidate(result.path.name, setting, int(lost[level]), int(saved[level]), float(bound))
 
@@ -181,11 +181,17 @@ class Candidates:
 
     def _test(self, cells: Flags) -> _Tested:
         """Test all paths on the units of some cells."""
-        question, good = self.question, base_of(self.units) & self.in_cells(cells)
-        successes = Successes(pd.factorize(self.clusters[good])[0].astype(np.int64), question.dependence)
-        paths = [levels.path._replace(lost_at=levels.path.lost_at[good]) for levels in self.levels]
+        question, in_cells = self.question, self.in_cells(cells)
+        good, unknown = base_of(self.units) & in_cells, open_units(self.units) & in_cells
+        numbers = pd.factorize(np.append(self.clusters[good], self.clusters[unknown]))[0].astype(np.int64)
+        n_good = int(good.sum())
+        successes = Successes(numbers[:n_good], question.dependence, numbers[n_good:])
+        paths = [
+            levels.path._replace(lost_at=levels.path.lost_at[good], open_lost_at=levels.path.lost_at[unknown])
+            for levels in self.levels
+        ]
         results = accept_values(paths, successes, question.keep, question.error)
-        n_good, n_always_lost = len(successes.clusters), int((good & self.always_lost).sum())
+        n_always_lost = int((good & self.always_lost).sum())
         scores = [
             self._score(levels, result, n_good, n_always_lost, cells)
             for levels, result in zip(self.levels, results, strict=True)

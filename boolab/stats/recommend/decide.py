@@ -29,6 +29,7 @@ from boolab.stats.recommend.evidence import (
     stopped_by,
     stops_and_savings,
 )
+from boolab.stats.recommend.fixed_sequence import PathResult
 from boolab.stats.recommend.null_test import NullTest, null_tests
 from boolab.stats.recommend.question import Question
 from boolab.stats.recommend.units import clusters_of_ledger
@@ -271,8 +272,8 @@ def choose_tested(candidates: Candidates, axes: Collection[str] | None = None) -
     choice = gains_most = candidates.choose(paths=paths)
     if gains_most.best is None:
         return Tested(gains_most, None, paths, None)
-    errors = {path.tests.path.name: path.tests.error for path in gains_most.paths}
-    tests = _tests_of(candidates, {name: errors[name] for name in paths}, None)
+    results = {path.tests.path.name: path.tests for path in gains_most.paths}
+    tests = _tests_of(candidates, {name: results[name] for name in paths}, None)
     loop: NullTest | None = None
     tried: list[Tested] = []
     while choice.best is not None:
@@ -281,7 +282,7 @@ def choose_tested(candidates: Candidates, axes: Collection[str] | None = None) -
         if choice.setting.keys() == {"doom_loop"} and null.is_shown:
             if loop is None:
                 lengths = np.diff(candidates.units.first)
-                loop = _tests_of(candidates, {name: errors[name]}, lengths)[name]
+                loop = _tests_of(candidates, {name: results[name]}, lengths)[name]
             null = max(null, loop, key=lambda test: test.p_value)
         tried.append(Tested(choice, null, paths, gains_most.best if tried else None))
         if null.is_shown:
@@ -291,9 +292,17 @@ def choose_tested(candidates: Candidates, axes: Collection[str] | None = None) -
     return tried[0]
 
 
-def _tests_of(candidates: Candidates, errors: Mapping[str, float], lengths: Ints | None) -> dict[str, NullTest]:
-    """The test of whom the best setting of each path stops; `errors` are those of the paths."""
-    levels = [levels for levels in candidates.levels if levels.path.name in errors]
+def _tests_of(candidates: Candidates, results: Mapping[str, PathResult], lengths: Ints | None) -> dict[str, NullTest]:
+    """The test of whom the best setting of each path stops; `results` are those of the paths."""
+    levels = [levels for levels in candidates.levels if levels.path.name in results]
     units, question = candidates.units, candidates.question
-    parts = [errors[one.path.name] for one in levels]
-    return null_tests(levels, parts, question, units.success, candidates.clusters, lengths, candidates.always_lost)
+    return null_tests(
+        levels,
+        [results[path_levels.path.name].error for path_levels in levels],
+        question,
+        units.success,
+        candidates.clusters,
+        lengths,
+        candidates.always_lost,
+        [results[path_levels.path.name].accepted for path_levels in levels],
+    )

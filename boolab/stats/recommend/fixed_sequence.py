@@ -14,12 +14,20 @@ Hoeffding, Ann. Math. Stat. 27 (1956) 713 (unequal chances: for new runs of the 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from boolab.stats.kept_share import keeps_enough, tasks_missing
+from boolab.stats.kept_share import (
+    KnownOutcomes,
+    keeps_enough,
+    kept_bound,
+    sure_bound,
+    surely_keeps_enough,
+    tasks_missing,
+)
 from boolab.whatif.step_table import Flags, Ints
 
 Dependence: TypeAlias = Literal["tasks", "same_tasks"]
@@ -39,16 +47,21 @@ NOT_KNOWN: Final = OFF - 1
 _FIRST_SHARE: Final = 0.5
 
 
+_NO_UNITS: Final = np.zeros(0, dtype=np.int64)
+
+
 class Path(NamedTuple):
     """Values from loose to tight: the name of their axis (or `JOINT`), their number, and the path's part of the error.
 
     `lost_at` is, for each success, the number of values before the first one that loses it; `size` if none does.
+    `open_lost_at` is the same for each unit of unknown outcome.
     """
 
     name: str
     size: int
     lost_at: Ints
     share: float
+    open_lost_at: Ints = _NO_UNITS
 
 
 class PathResult(NamedTuple):
@@ -68,10 +81,12 @@ class Successes(NamedTuple):
 
     `clusters` has the task of each, numbered from 0. `dependence` "tasks": those of one task may depend on each other
     in any way. "same_tasks": they are independent, which holds for new runs of the recorded tasks only.
+    `open_clusters` has the task of each unit of unknown outcome: the tests hold whatever these are.
     """
 
     clusters: Ints
     dependence: Dependence = "tasks"
+    open_clusters: Ints = _NO_UNITS
 
     def by_task(self, is_lost: Flags | None = None) -> Ints:
         """How many each task has, or loses: shape (tasks,). For "same_tasks" each success is a task of its own."""
@@ -79,6 +94,35 @@ class Successes(NamedTuple):
             return np.ones(len(self.clusters), dtype=np.int64) if is_lost is None else is_lost.astype(np.int64)
         counted = self.clusters if is_lost is None else self.clusters[is_lost]
         return np.bincount(counted, minlength=int(self.clusters.max(initial=-1)) + 1)
+
+    def known(self, path: Path, level: int) -> KnownOutcomes:
+        """What is known of each task at a level of a path."""
+        clusters = np.append(self.clusters, self.open_clusters)
+        if self.dependence == "same_tasks":  # each unit is a task of its own
+            clusters = np.arange(len(clusters))
+        n_tasks, n_known = int(clusters.max(initial=-1)) + 1, len(self.clusters)
+
+        def count(of_units: Ints, flags: Flags) -> Ints:
+            return np.bincount(of_units[flags], minlength=n_tasks)
+
+        return KnownOutcomes(
+            kept=count(clusters[:n_known], path.lost_at >= level),
+            lost=count(clusters[:n_known], path.lost_at < level),
+            open_lost=count(clusters[n_known:], path.open_lost_at < level),
+            open_kept=count(clusters[n_known:], path.open_lost_at >= level),
+        )
+
+    def passes(self, path: Path, level: int, keep: float, error: float) -> bool:
+        """Whether a level of a path is shown to keep enough."""
+        if not len(self.open_clusters):
+            return bool(keeps_enough(self.by_task(path.lost_at < level), self.by_task(), keep, error))
+        return bool(surely_keeps_enough(self.known(path, level), keep, error))
+
+    def bound(self, path: Path, level: int, error: float) -> float:
+        """The lower bound of the share that a level of a path keeps, by itself."""
+        if not len(self.open_clusters):
+            return float(kept_bound(self.by_task(path.lost_at < level), self.by_task(), error))
+        return sure_bound(self.known(path, level), error)
 
 
 def shares_of(n_paths: int) -> list[float]:
@@ -93,15 +137,13 @@ def accept_values(paths: Sequence[Path], successes: Successes, keep: float, alph
 
     `alpha` is the error that is allowed over all paths.
     """
-    sizes = successes.by_task()
-    errors = errors_of(paths, sizes, keep, alpha)
+    errors = _least_errors(paths, successes, keep, alpha)
     results = []
     for path, error in zip(paths, errors, strict=True):
         low, high = 0, path.size + 1  # values are accepted up to the first that fails, and lose ever more
         while high - low > 1:
             middle = (low + high) // 2
-            passed = bool(keeps_enough(successes.by_task(path.lost_at < middle), sizes, keep, error))
-            low, high = (middle, high) if passed else (low, middle)
+            low, high = (middle, high) if successes.passes(path, middle, keep, error) else (low, middle)
         results.append(PathResult(path, error, low))
     return results
 
@@ -121,6 +163,21 @@ def errors_of(paths: Sequence[Path], sizes: Ints, keep: float, alpha: float) -> 
     return errors
 
 
+def _least_errors(paths: Sequence[Path], successes: Successes, keep: float, alpha: float) -> list[float]:
+    """The least error of each path, whatever the unknown outcomes are.
+
+    Else who labels could choose how the error is shared, by how many successes are known.
+    """
+    known_sizes = successes.by_task()
+    if not len(successes.open_clusters):
+        return errors_of(paths, known_sizes, keep, alpha)
+    everything = Successes(np.append(successes.clusters, successes.open_clusters), successes.dependence).by_task()
+    numbers = [np.count_nonzero(sizes) for sizes in (known_sizes, everything)]
+    largest = [int(sizes.max(initial=1)) for sizes in (known_sizes, everything)]
+    errors = [errors_of(paths, np.full(n, size), keep, alpha) for n, size in product(numbers, largest)]
+    return [min(of_path) for of_path in zip(*errors, strict=True)]
+
+
 def missing(results: Sequence[PathResult], successes: Successes, keep: float, alpha: float) -> int:
     """How many more tasks like these, without a further loss, until a value is accepted; 0 if one is."""
     if any(result.accepted for result in results):
@@ -128,7 +185,9 @@ def missing(results: Sequence[PathResult], successes: Successes, keep: float, al
     sizes = successes.by_task()
 
     def needed(result: PathResult, error: float) -> int:
-        return tasks_missing(successes.by_task(result.path.lost_at == 0), sizes, keep, error)
+        known = successes.known(result.path, 1)
+        lost = np.add(known.lost, known.open_lost)
+        return tasks_missing(lost, np.add(known.kept, lost), keep, error)
 
     first, *others = results
     n_more = needed(first, first.error)

@@ -23,6 +23,7 @@ from boolab.stats.recommend.units import (
     group_numbers,
     grouped_units,
     named_clusters,
+    open_units,
     split_by_label,
     units_of_ledger,
 )
@@ -54,9 +55,14 @@ class Kind(NamedTuple):
     groups: list[tuple[tuple[Any, ...], Ledger]]
 
 
-def kinds_of(runs: Ledger, keys: Sequence[str], success: Literal["label", "ended"] | None) -> list[Kind]:
+def kinds_of(
+    runs: Ledger,
+    keys: Sequence[str],
+    success: Literal["label", "ended"] | None,
+    unlabelled: Literal["bounds", "proxy"] = "bounds",
+) -> list[Kind]:
     """The runs whose successes are labels, and those with the proxy, in groups by some columns."""
-    parts = [(part, units_of_ledger(part, success, keys)) for part in split_by_label(runs, success, keys)]
+    parts = [(part, units_of_ledger(part, success, keys)) for part in split_by_label(runs, success, keys, unlabelled)]
     parts = [part for part in parts if part[1].n_runs] or parts[:1]  # by the proxy, a run without steps is no unit
     return [Kind(part, units, [*grouped_units(units, keys)]) for part, units in parts]
 
@@ -152,8 +158,8 @@ def shared_errors(sizes: Sequence[Ints], keep: float, alpha: float) -> list[floa
 
 
 def task_sizes(units: Ledger, keys: Sequence[str]) -> list[Ints]:
-    """Of each group by some columns, how many successes each task with one has."""
-    good, number = base_of(units), group_numbers(units, keys)
+    """Of each group by some columns, how many successes each task with one has, or may have where some are unknown."""
+    good, number = base_of(units) | open_units(units), group_numbers(units, keys)
     cluster = pd.factorize(named_clusters(units))[0][good]
     sizes = []
     for group in range(int(number.max(initial=-1 if keys else 0)) + 1):

@@ -13,7 +13,7 @@ from boolab.display.numbers import format_runs, level
 from boolab.limits.table import LIMITS
 from boolab.stats.recommend.decide import GroupDecision
 from boolab.stats.recommend.question import MOSTLY, Question
-from boolab.stats.recommend.units import base_of, is_root, unit_of_ledger
+from boolab.stats.recommend.units import base_of, is_root, open_units, unit_of_ledger
 from boolab.stats.units import group_name
 from boolab.whatif.step_table import LABEL, Ledger
 
@@ -82,7 +82,7 @@ class DataNotes:
         yield self._what_a_success_is()
         yield from self._without_labels(groups)
         yield from self._families(groups)
-        yield from self._left_out()
+        yield from self._left_out(groups)
         if self._objective != self.question.measure:
             yield f"{self._not_known()}: savings are counted in {self.question.plural}."
         elif (partly := self._unknown()) > 0:
@@ -174,7 +174,7 @@ class DataNotes:
             it = "it" if len(lacking) == 1 else "them"
             yield f"{first_of(lacking, _NAMED)}: no run of {it} has a label, so none counts as a success."
 
-    def _left_out(self) -> Iterator[str]:
+    def _left_out(self, groups: Sequence[GroupDecision]) -> Iterator[str]:
         units = self._units
         cut = int((~units.terminated).sum())
         if cut:
@@ -186,9 +186,15 @@ class DataNotes:
                 "off. The recorded limits stay in force, so a looser limit changes nothing on record."
             )
             yield from self._own_cap()
-        unlabelled = int(((units.success < 0) & is_root(units)).sum())
+        unlabelled = int(open_units(units).sum())
         if unlabelled:
-            yield f"{count(unlabelled, 'run')} without a label count for what is spent, not for what is kept."
+            stopped = sum(group.stopped.unknown for group in groups)
+            here = f" ({stopped:,} under the setting here)" if stopped else ""
+            yield (
+                f"{count(unlabelled, self.noun)} {'has' if unlabelled == 1 else 'have'} no label: the promise holds "
+                f"whatever their outcomes are, so each that a limit stops{here} counts as a lost success. Labels of "
+                "these help first, then of the others: boolab label LOGS asks for few of them."
+            )
 
     def _own_cap(self) -> Iterator[str]:
         """A note if the runs seem to be recorded under a step cap: it hides what a looser cap would have kept."""

@@ -73,6 +73,7 @@ def null_tests(
     clusters: Ints,
     lengths: Ints | None,
     always_lost: Flags | None = None,
+    accepted: Sequence[int] | None = None,
 ) -> dict[str, NullTest]:
     """Permute the outcomes, choose anew along each path, and compare the runs that are stopped.
 
@@ -84,6 +85,8 @@ def null_tests(
         clusters: R: the task of each unit, from 0.
         lengths: R: the length of each unit, to permute within classes of it; None to permute over all lengths.
         always_lost: R: whether the unit is stopped whatever is chosen; None for no unit.
+        accepted: The last level of each path that is accepted on the record, where fewer are than known outcomes alone
+            would show. Of permutations all are that these show: the p-value can only be larger for it.
 
     Returns:
         The result for each path that is tested, by name; its numbers are those of the best setting on the record.
@@ -92,9 +95,10 @@ def null_tests(
     outcome = success[known] == 1
     strata, within = _strata(clusters, lengths if lengths is None else lengths[known])
     certain = np.zeros(len(known), dtype=bool) if always_lost is None else always_lost[known]
+    last_levels = [path_levels.path.size for path_levels in levels] if accepted is None else accepted
     paths = [
-        _path_of(path_levels, error, known, certain, strata, ~outcome)
-        for path_levels, error in zip(levels, errors, strict=True)
+        _path_of(path_levels, error, known, certain, strata, ~outcome, last)
+        for path_levels, error, last in zip(levels, errors, last_levels, strict=True)
         if error > 0
     ]
     tasks = None if question.dependence == "same_tasks" else np.flatnonzero(np.diff(clusters, prepend=-1))
@@ -105,7 +109,7 @@ def null_tests(
         outcomes = _permute(rng, outcome, strata, min(size, PERMUTATIONS + 1 - start))
         if not start:
             outcomes[0] = outcome
-        parts.append(_choose(paths, outcomes, tasks, question, certain))
+        parts.append(_choose(paths, outcomes, tasks, question, certain, has_record=not start))
     if not paths:
         return {}
     facts = np.concatenate(parts, axis=2)
@@ -151,6 +155,7 @@ class _TestedPath(NamedTuple):
         spent: What all units use without a limit.
         expected: How many of those that it stops would fail, if they failed as often as the others.
         deviation: The standard deviation of that number.
+        last: The last of its levels that can be accepted on the record.
     """
 
     name: str
@@ -162,9 +167,12 @@ class _TestedPath(NamedTuple):
     spent: int
     expected: Array
     deviation: Array
+    last: int
 
 
-def _path_of(levels: Levels, error: float, known: Ints, certain: Flags, strata: Ints, failed: Flags) -> _TestedPath:
+def _path_of(
+    levels: Levels, error: float, known: Ints, certain: Flags, strata: Ints, failed: Flags, accepted: int
+) -> _TestedPath:
     """A path over the units of known outcome; `certain` are those that are lost without a limit."""
     lost_at = levels.path.lost_at[known]
     order = np.argsort(lost_at, kind="stable")
@@ -183,6 +191,7 @@ def _path_of(levels: Levels, error: float, known: Ints, certain: Flags, strata: 
     return _TestedPath(
         levels.path.name, error, order, n_lost, stopped.sum(axis=1).astype(np.int64), saved, int(spent[0]),
         expected.sum(axis=1), np.sqrt(variance.sum(axis=1)),
+        int(np.searchsorted(np.flatnonzero(can_be_chosen), accepted)),
     )  # fmt: skip
 
 
@@ -215,7 +224,13 @@ def _permute(rng: np.random.Generator, outcome: Flags, strata: Ints, rows: int) 
 
 
 def _choose(
-    paths: Sequence[_TestedPath], outcomes: Matrix, tasks: Ints | None, question: Question, certain: Flags
+    paths: Sequence[_TestedPath],
+    outcomes: Matrix,
+    tasks: Ints | None,
+    question: Question,
+    certain: Flags,
+    *,
+    has_record: bool,
 ) -> Array:
     """For each path and row of outcomes, of the setting that is chosen on it: see `null_tests`.
 
@@ -232,6 +247,8 @@ def _choose(
         np.cumsum(outcomes[:, path.order], axis=1, out=lost[:, 1:])
         lost = lost[:, path.n_lost]
         accepted = _accept(path, outcomes, lost, n_successes, tasks, sizes, question.keep)
+        if has_record:
+            accepted[0] = min(accepted[0], path.last)
         lost[:, 1:] -= lost_anyway[:, np.newaxis]
         saved = np.broadcast_to(path.saved, lost.shape)
         gain = question.net_gain(saved, lost, path.spent, n_successes[:, np.newaxis])

@@ -55,6 +55,7 @@ def recommend(
     *,
     by: str | Sequence[str] | None = None,
     success: Literal["label", "ended"] | None = None,
+    unlabelled: Literal["bounds", "proxy"] = "bounds",
     grid: Grid | None = None,
     scope: Scope = "auto",
     policy: str | Policy | None = None,
@@ -86,6 +87,9 @@ def recommend(
             root's, and a limit on an agent loses it if it stops any of that agent's runs.
         success: "label", or "ended" for the proxy that the turn (under scope "run": the run) ended by itself. By
             default, each group by itself, labels where it has any. The two are never mixed in a group.
+        unlabelled: What runs without a label are in groups that have some. "bounds": whatever they are, the promise
+            holds: each that a limit stops counts as a lost success, so labels may be chosen in any way. "proxy": such
+            a group takes the proxy, for all of its runs.
         grid: The values to choose from; its first axis has half of the error. By default all whole numbers of
             `max_steps`, `doom_loop` and `tool_budget`.
         scope: See `counterfactual`. With the proxy and scope "turn", each turn is a unit of its own.
@@ -128,7 +132,7 @@ def recommend(
         >>> decision.action, decision.evidence["more_needed"]
         ('not_yet', 9)
     """
-    _check(keep, confidence, objective, success, dependence, grid)
+    _check(keep, confidence, objective, success, unlabelled, dependence, grid)
     keys = keys_of(by, RESERVED)
     harness = None if policy is None else get_policy(policy)
     identity = identity_under(harness, identity, exempt)
@@ -152,7 +156,7 @@ def recommend(
     sources, number = np.array(sources_of(runs.runs), dtype=object), group_numbers(runs, keys)
     for group in range(int(number.max(initial=-1)) + 1):
         one_scope(sources[number == group].tolist(), scope)
-    kinds = kinds_of(runs, keys, success)
+    kinds = kinds_of(runs, keys, success, unlabelled)
     parts = list(pairs(kinds, lambda kind: kind.groups))
     measure = measure_of((part for _, (_, part) in parts), objective)
     question = Question(
@@ -200,7 +204,13 @@ def recommend(
 
 
 def _check(
-    keep: float, confidence: float, objective: str, success: str | None, dependence: str, grid: Grid | None
+    keep: float,
+    confidence: float,
+    objective: str,
+    success: str | None,
+    unlabelled: str,
+    dependence: str,
+    grid: Grid | None,
 ) -> None:
     """Raise `SettingError` for an argument that is not accepted."""
     check_confidence(confidence)
@@ -210,6 +220,8 @@ def _check(
     if success not in (None, "label", "ended"):
         msg = f"success={success!r}: expected 'label', 'ended' (the proxy), or None (labels where there are any)"
         raise SettingError(msg)
+    if unlabelled not in ("bounds", "proxy"):
+        raise SettingError(f"unlabelled={unlabelled!r}: expected 'bounds' or 'proxy'")
     if dependence not in DEPENDENCE:
         raise SettingError(f"dependence={dependence!r}: expected one of {', '.join(map(repr, DEPENDENCE))}")
     agent_axis = next((name for name in grid or () if "@" in name), None)

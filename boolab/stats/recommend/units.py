@@ -78,16 +78,37 @@ def group_numbers(units: Ledger, keys: Sequence[str]) -> Ints:
     return units.runs.groupby(list(keys), dropna=False, sort=False).ngroup().to_numpy().astype(np.int64)
 
 
-def split_by_label(runs: Ledger, success_by: Literal["label", "ended"] | None, keys: Sequence[str]) -> list[Ledger]:
-    """The runs of the groups that have labels, and those of the groups that have none, for which the proxy stands."""
+def split_by_label(
+    runs: Ledger,
+    success_by: Literal["label", "ended"] | None,
+    keys: Sequence[str],
+    unlabelled: Literal["bounds", "proxy"] = "bounds",
+) -> list[Ledger]:
+    """The runs of the groups that have labels, and those of the groups that have none, for which the proxy stands.
+
+    `unlabelled`: "proxy" takes it for groups that have some runs without a label too.
+    """
     is_labelled = runs.labelled_runs()
-    if success_by is not None or not keys or not is_labelled.any():
+    if success_by is not None or not is_labelled.any() or not (keys or unlabelled == "proxy"):
         return [runs]
-    by_label = flags_of(runs, keys, labelled=is_labelled)
+    by_label = flags_of(runs, keys, labelled=is_labelled) if keys else np.ones(runs.n_runs, dtype=bool)
+    if unlabelled == "proxy":
+        by_label &= ~_partly_unlabelled(runs, keys)
     if by_label.all():
         return [runs]
-    proxy_runs = replace(runs.take(~by_label), success_by=PROXY)
+    proxy_runs = runs.take(~by_label)
+    proxy_runs = replace(proxy_runs, success_by=PROXY, judged=np.full(proxy_runs.n_steps, UNKNOWN))
     return [runs.take(by_label), proxy_runs] if by_label.any() else [proxy_runs]
+
+
+def _partly_unlabelled(runs: Ledger, keys: Sequence[str]) -> Flags:
+    """R: whether a run of the same group has no label, or its root has none."""
+    kin = runs.kin()
+    roots = np.arange(runs.n_runs) if kin is None else np.array(roots_of(kin.parent), dtype=np.int64)
+    units = units_of_ledger(runs, None, keys)
+    is_open = runs.runs["run_id"].isin(units.runs["run_id"][open_units(units)]).to_numpy()
+    group = group_numbers(runs, keys)
+    return np.asarray(np.bincount(group, weights=is_open[roots])[group] > 0)
 
 
 def grouped_units(units: Ledger, keys: Sequence[str]) -> Iterator[tuple[tuple[Any, ...], Ledger]]:
@@ -146,6 +167,20 @@ def family_units(runs: Ledger, kin: Kin, keys: Sequence[str], *, by_turn: bool, 
         unit=unit.to_numpy().astype(np.int64),
         starts={},
     )
+
+
+def open_units(units: Ledger) -> Flags:
+    """R: which units have no label, where success is a label: one row of each."""
+    if units.success_by != LABEL:
+        return np.zeros(units.n_runs, dtype=bool)
+    is_unknown = np.asarray(units.success < 0)
+    if units.unit is None:
+        return is_unknown
+    is_known = np.zeros(int(units.unit.max(initial=-1)) + 1, dtype=bool)
+    is_known[units.unit[~is_unknown]] = True
+    is_first = np.zeros(units.n_runs, dtype=bool)
+    is_first[np.unique(units.unit, return_index=True)[1]] = True
+    return is_first & ~is_known[units.unit]
 
 
 def is_root(units: Ledger) -> Flags:
