@@ -114,6 +114,8 @@ _COMPANIONS: Final = (
     "workflows/*/journal.jsonl",  # of a Workflow call of Claude Code
     "sessions/todos/*.json",  # what Claude Code keeps beside projects/
     "sessions/statsig/*.json",
+    ".claude.json",
+    ".claude.json.backup*",
     "verifier/*.json",  # of a trial of Harbor
     "boolab-labels.jsonl",
 )

@@ -93,6 +93,8 @@ COMPANIONS: Final[dict[str, object]] = {
     "boolab-labels.jsonl": {"boolab_labels": 1},
     "labels.jsonl": {"boolab_labels": 1, "made": "2026-11-27T17:00:00Z"},
     "c/1.json": {"session_id": "1", "messages_path": "1.messages.json"},
+    "job/t__1/agent/sessions/.claude.json": {"numStartups": 1},
+    "job/t__1/agent/sessions/.claude.json.backup": {"numStartups": 1},
     "k/state.json": {"agents": {"main": {"type": "main", "parentAgentId": None}}},
     "d/1.settings.json": {"model": "m", "tokenUsage": {"inputTokens": 1}},
 }

@@ -196,7 +196,7 @@ def runs_of(
             run_id,
             "aborted" if trajectory.get("continued_trajectory_ref") else None,
             agent=text(agent.get("name")),
-            model=text(agent.get("model_name")),
+            model=_main_model(builder, text(agent.get("model_name"))),
             task=text(mapping(extra_facts.get("task")).get("id")),
             parent_run_id=parent,
             success=flag(mapping(extra_facts.get("outcome")).get("success")),
@@ -274,7 +274,7 @@ class _AgentRun:
             arguments = mapping(raw.get(call_id)).get("arguments_raw")
             call_arguments = mapping(call).get("arguments", REDACTED) if arguments is None else arguments
             self.builder.add_call(reply, call_id, text(mapping(call).get("function_name")), call_arguments)
-        results = items(mapping(step.get("observation")).get("results"))
+        results = items(mapping(step.get("observation")).get("results")) or _empty_results(extra)
         for call_id, result, failed in _answers(step, reply.calls[start:], results):
             self.builder.add_result(call_id, content_text(result.get("content")), is_error=failed, time=time)
             facts = mapping(mapping(result.get("extra")).get("tool_result_metadata"))  # of a converted log
@@ -437,6 +437,19 @@ def _answers(
         if not in_order and not call_id:
             continue  # the format allows for observations of no call
         yield call_id, mapping(result), failed
+
+
+def _main_model(builder: RunBuilder, default: str) -> str:
+    """The model with the most steps, of which those that name none are the agent's: Harbor names any of the session."""
+    counts = Counter({default: len(builder.steps) - builder.models.total()})
+    return (counts + builder.models).most_common(1)[0][0] if builder.steps else default
+
+
+def _empty_results(extra: Mapping[str, Any]) -> Sequence[Any]:
+    """The result of a step without an observation: Harbor writes none for an empty text, only the result in `extra`."""
+    result = mapping(mapping(extra.get("tool_result_metadata")).get("raw_tool_result"))
+    call_id = text(result.get("tool_use_id"))
+    return [{"source_call_id": call_id, "content": result.get("content")}] if call_id else ()
 
 
 def _is_failure(result: object, step: Mapping[str, Any]) -> bool | None:

@@ -242,6 +242,28 @@ def test_a_result_names_its_subagent(tmp_path: Path) -> None:
     assert bl.runs_df(runs).set_index("run_id")["parent_step"].dropna().to_dict() == {"s/a2": 2, "s/a1": 1}
 
 
+def test_an_empty_result_that_harbor_leaves_out_is_one(tmp_path: Path) -> None:
+    """Of a real trial: a command without output has no observation, only its result as Claude Code has it."""
+    call = {key: value for key, value in tool(2).items() if key == "tool_calls"}
+    raw = {
+        "tool_use_id": call["tool_calls"][0]["tool_call_id"],
+        "type": "tool_result",
+        "content": "",
+        "is_error": False,
+    }
+    extra = {"is_sidechain": False, "tool_result_metadata": {"raw_tool_result": raw}}
+    (run,) = harbor(tmp_path, agents(2, **call, extra=extra), agents(3))
+    assert [result and (result.content, result.is_error) for result in run.steps[0].results] == [("", False)]
+
+
+def test_the_model_of_a_run_is_that_of_most_of_its_steps(tmp_path: Path) -> None:
+    """Of a real trial: Harbor names the first model of the session for the agent, which may be a subagent's."""
+    named = [agents(n, model_name="big") for n in (2, 3)]
+    assert harbor(tmp_path, *named)[0].model == "big"
+    assert harbor(tmp_path, *named, *(agents(n) for n in (4, 5, 6)))[0].model == "m"
+    assert harbor(tmp_path)[0].model == "m"
+
+
 METRICS = {"prompt_tokens": 500, "completion_tokens": 20}
 CACHED = {**METRICS, "extra": {"cache_read_input_tokens": 400, "cache_creation_input_tokens": 30}}
 
