@@ -27,7 +27,7 @@ def judge_entries(args: argparse.Namespace) -> int:
     entries = about_with(entries, {name: value for name, value in about.items() if value is not None})
     if args.faults is not None:
         return _judge_by_faults(entries, args.faults, args.out)
-    data = recordings_from(args.data, format=args.format, labels=args.labels, hidden=args.hidden)
+    data = recordings_from(args.data, format=args.format, labels=args.labels, trust=args.trust, hidden=args.hidden)
     print("\n".join(headline(data)))
     shown = sys.stderr.isatty()
     failures: list[str] = []

@@ -11,7 +11,7 @@ The name of that file or folder is the set of its runs. Outcomes are in the runs
 # ruff: noqa: A002 - `format` is the name of users' option
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -44,7 +44,12 @@ class HiddenSets(NamedTuple):
 
 
 def read_hidden(
-    folder: str, *, format: str | None = None, labels: str | None = None, progress: bool = True
+    folder: str,
+    *,
+    format: str | None = None,
+    labels: str | None = None,
+    trust: Sequence[str] = (),
+    progress: bool = True,
 ) -> HiddenSets:
     """Read the hidden sets of a folder.
 
@@ -52,6 +57,7 @@ def read_hidden(
         folder: The folder.
         format: The format of the files.
         labels: A file with labels.
+        trust: Sources of evidence that count as labels.
         progress: Show a progress bar on a terminal.
 
     Raises:
@@ -62,7 +68,7 @@ def read_hidden(
     runs: list[Run] = []
     kinds: dict[str, str] = {}
     paths: dict[str, list[Path]] = {}
-    for row, read in iterate_logs([folder], format=format, progress=progress):
+    for row, read in iterate_logs([folder], format=format, trust=trust, progress=progress):
         if not read:
             continue
         path = Path(row.path).resolve()
@@ -72,7 +78,7 @@ def read_hidden(
         paths.setdefault(name, []).append(path)
         runs += [replace(run, settings={**run.settings, SET: name}) for run in read]
     if labels is not None:
-        runs, _ = label_by_file(runs, labels)
+        runs, _ = label_by_file(runs, labels, trust)
     if not any(run.success for run in runs):
         raise SettingError(f"{folder}: there is no successful run among {count(len(runs), 'run')} (see --labels)")
     files = [DataFile(f"{kinds[name]}/{name}", _digest(of_set)) for name, of_set in paths.items()]

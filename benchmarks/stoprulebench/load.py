@@ -148,6 +148,7 @@ def recordings_from(
     *,
     format: str | None = None,
     labels: str | None = None,
+    trust: Sequence[str] = (),
     hidden: str | None = None,
     progress: bool = True,
 ) -> Recordings:
@@ -157,6 +158,7 @@ def recordings_from(
         given: A shipped data set such as `atlas`, or files and folders of runs.
         format: The format of the files; with hidden sets, that of theirs.
         labels: A file with labels; with hidden sets, theirs.
+        trust: Sources of evidence that count as labels.
         hidden: A folder with hidden sets, which are judged; entries are then chosen and fitted on the other runs.
         progress: Show a progress bar on a terminal.
 
@@ -167,23 +169,25 @@ def recordings_from(
         RunFormatError: if nothing is there, or it cannot be read.
         SettingError: if there is no labelled run, or a hidden set has the name of another.
     """
-    found = list(_runs_of(given, format=format if hidden is None else None, progress=progress))
+    found = list(_runs_of(given, format=format if hidden is None else None, trust=trust, progress=progress))
     runs = [run for _, run in found]
     if labels is not None and hidden is None:
-        runs, _ = label_by_file(runs, labels)
+        runs, _ = label_by_file(runs, labels, trust)
     named = [Path(one).name if has_magic(one) or user_path(one).exists() else one for one in given]
     name, files = shorten(", ".join(named), MAX_NAME), hashed(sorted({path for path, _ in found}))
     if hidden is None:
         return recordings_of(runs, name, files)
-    sets = read_hidden(hidden, format=format, labels=labels, progress=progress)
+    sets = read_hidden(hidden, format=format, labels=labels, trust=trust, progress=progress)
     for run in runs:
         if set_of(run) in sets.kinds:
             raise SettingError(f"{hidden}: {set_of(run)!r} is an open set: a hidden set has a name of its own")
     return recordings_of([*runs, *sets.runs], name, [*files, *sets.files], hidden=sets.kinds)
 
 
-def _runs_of(given: Sequence[str], *, format: str | None, progress: bool) -> Iterator[tuple[Path, Run]]:
-    for row, runs in iterate_logs(given, format=format, progress=progress):
+def _runs_of(
+    given: Sequence[str], *, format: str | None, trust: Sequence[str], progress: bool
+) -> Iterator[tuple[Path, Run]]:
+    for row, runs in iterate_logs(given, format=format, trust=trust, progress=progress):
         path = Path(row.path)
         for run in runs:
             in_set = run.settings.get(SET) is not None

@@ -82,8 +82,12 @@ class LabelCounts:
         """How many units are labelled."""
         return sum(self.by_source.values())
 
+    def as_dict(self) -> dict[str, int]:
+        """The numbers by source, and that of the unknown ones; "" is the source of labels in a frame."""
+        return {**self.by_source, "unknown": self.unknown}
+
     def __str__(self) -> str:
-        parts = [f"{n:,} {_WORDS.get(source, f'by {source}')}" for source, n in self.by_source.items()]
+        parts = [f"{n:,} {_WORDS.get(source, f'by {source}')}" for source, n in self.by_source.items() if source]
         sources = f": {', '.join(parts)}" if parts else ""
         unknown = f"; {self.unknown:,} unknown" if self.unknown else ""
         return f"{self.labelled:,} labelled{sources}{unknown}"

@@ -246,6 +246,7 @@ def iterate_logs(
     limit: int | None = None,
     progress: bool = True,
     prices: bool = True,
+    trust: Sequence[str] = (),
 ) -> Iterator[tuple[FileRow, list[Run]]]:
     """The same as `read_logs`, one file after the other: its row, and its runs.
 
@@ -255,7 +256,7 @@ def iterate_logs(
     folders: list[Path] = []
     labels: JoinedLabels | None = None
     for _, row, runs in _read(paths, format, since, limit, progress=progress, prices=prices, folders=folders):
-        labels = _labels_beside(folders) if labels is None else labels
+        labels = _labels_beside(folders, trust) if labels is None else labels
         yield row, labels.apply(runs)
     if labels is not None:
         yield from ((row, []) for row in _label_rows(labels))

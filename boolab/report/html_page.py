@@ -194,7 +194,8 @@ class _Page:
         among = f" of {count(of, self.study.noun)}" if self.study.has_families else ""
         kept = f", {base:,} {self.study.success_noun(base)}{among}" if self.summary else ""
         what = f"{agents}{self.quality.runs_in_words}, {count(counts['steps'], 'step')}{kept}"
-        return f"{what}. To keep: {level(question.keep)} of future ones, with {level(question.confidence)} confidence"
+        to_keep = f"To keep: {level(question.keep)} of future ones, with {level(question.confidence)} confidence"
+        return " ".join(filter(None, [self.study.found.known, f"{what}.", to_keep]))
 
     def _question(self) -> str:
         question, n_agents = self.study.question, len(self.study.agent_counts)

@@ -47,7 +47,7 @@ def text(study: Study, *, full: bool = False) -> str:
         blocks.append(_headed(f"By {', '.join(map(column_name, study.keys))}", _by_group(study)))
     overview = overview_of(study)
     blocks += [_headed(overview.title, "\n".join(overview.lines()))] if overview else []
-    how_to_read = explained(study) if full else [f"Kept: {kept_name(study)}, at least to at most."]
+    how_to_read = explained(study) if full else [f"{_known(study)}Kept: {kept_name(study)}, at least to at most."]
     blocks.append(_headed("What each limit would have done, by itself", "\n".join(map(wrap_text, how_to_read))))
     for axis in study.margins:
         blocks += _axis(study, axis, full=full)
@@ -158,8 +158,8 @@ def explained(study: Study) -> Iterator[str]:
         "auto": "Counters start at zero with each user message, or continue, as the harness of each source counts.",
     }[study.question.scope]
     yield (
-        f"{counters} Kept: {who} that the limit leaves as they were; a range where some were stopped with all their "
-        f"tool calls done, so that they may have been kept."
+        f"{_known(study)}{counters} Kept: {who} that the limit leaves as they were; a range where some were stopped "
+        "with all their tool calls done, so that they may have been kept."
     )
     if study.has_families:
         yield (
@@ -177,6 +177,11 @@ def explained(study: Study) -> Iterator[str]:
             "Each turn is limited by itself, and later turns stand as recorded. There, saved tokens and cost are an "
             "estimate, because later requests on record still contain what would have been left out."
         )
+
+
+def _known(study: Study) -> str:
+    """What is known of the outcomes, before what is computed from them."""
+    return f"{study.found.known} " if study.found.known else ""
 
 
 def kept_name(study: Study) -> str:
@@ -291,6 +296,7 @@ def as_data(study: Study) -> dict[str, Any]:
             "units_cut": len(quality.cut),
             "finished_unexecuted": quality.unexecuted,
             "success_by": study.success_by,
+            "labels": study.found.labels.as_dict(),
             "missing": [gap._asdict() for gap in quality.gaps],
             "notes": list(study.found.notes),
         },

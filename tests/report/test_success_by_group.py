@@ -125,7 +125,9 @@ def test_each_group_names_what_its_successes_are(logs: list[str]) -> None:
     noun = both.counted_units_of(bare).noun
     assert [group.labelled for group in both.found.groups] == [True, False]
     notes = [note for note in both.found.notes if "success" in note]
-    assert any(note.startswith(f"{labelled}: A success is a run with a success label: 3 of 4") for note in notes)
+    assert any(
+        re.match(rf"{labelled}: 4 labelled: .*A success is a run with a success label: 3 of 4", note) for note in notes
+    )
     assert any(
         note.startswith(f"{bare}: No run has a success label: by a proxy, a {noun} that ended") for note in notes
     )

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import pandas as pd
 
+from boolab.core.run_labels import LabelCounts
 from boolab.display.document import Document
 from boolab.display.numbers import span
 from boolab.errors import SettingError, near
@@ -105,6 +106,7 @@ class Decision(Finding):
         verdict: The answer in at most three texts: what to set, whom that stops and for what, and what to know first.
         one_for_all: What one limit for all groups saves and keeps, held out, beside a limit for each; None where there
             are no groups, or where one limit for all of them means nothing.
+        labels: How many units are labelled, by the source of their labels, and how many are not.
 
     Example:
         >>> import boolab as bl
@@ -118,12 +120,13 @@ class Decision(Finding):
     counted: Limits = field(default_factory=Limits)
     verdict: tuple[str, ...] = ()
     one_for_all: OneForAll | None = None
+    labels: LabelCounts = field(default_factory=LabelCounts)
     _within: dict[tuple[int, tuple[str, ...]], GroupDecision] = field(default_factory=dict)
 
     def _document_(self) -> Document:
         if not self.verdict:
             return super()._document_()
-        return as_document(self, self.verdict, self.limits_by_group())
+        return as_document(self, self.verdict, self.limits_by_group(), self.known)
 
     @property
     def paths(self) -> pd.DataFrame:
@@ -135,6 +138,11 @@ class Decision(Finding):
         lower bound of the share that it keeps, by itself); saved, saved_share; recommended (whether it is the answer).
         """
         return paths_frame(self.groups, self.keys)
+
+    @property
+    def known(self) -> str:
+        """What is known of the outcomes, as a sentence; "" where no unit has a label."""
+        return f"{self.labels}." if self.labels.labelled else ""
 
     @property
     def setting(self) -> dict[str, Any]:

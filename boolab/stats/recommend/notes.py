@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
+from boolab.core.run_labels import LabelCounts
 from boolab.core.text import count, first_of
 from boolab.display.numbers import format_runs, level
 from boolab.limits.table import LIMITS
@@ -58,13 +59,20 @@ class DataNotes:
     """
 
     def __init__(
-        self, runs: Ledger, units: Ledger, question: Question, objective: str, every: Sequence[Ledger]
+        self,
+        runs: Ledger,
+        units: Ledger,
+        question: Question,
+        objective: str,
+        every: Sequence[Ledger],
+        labels: LabelCounts,
     ) -> None:
         self._runs = runs
         self._units = units
         self.question = question
         self._objective = objective
         self._every = every
+        self._labels = labels
         self.noun = unit_of_ledger(units)
 
     def notes(self, groups: Sequence[GroupDecision]) -> Iterator[str]:
@@ -160,7 +168,9 @@ class DataNotes:
         base = int((base_of(self._units) & roots).sum())
         if self._units.success_by == LABEL:
             labelled = int(((self._units.success >= 0) & roots).sum())
-            return f"A success is a run with a success label: {base:,} of {labelled:,} labelled runs."
+            noun = self.noun
+            label = f"A success is a {noun} with a success label: {base:,} of {count(labelled, f'labelled {noun}')}."
+            return f"{self._labels}. {label}" if labelled else label
         why = "No label is used" if self._runs.success_by == LABEL else "No run has a success label"
         return (
             f"{why}: by a proxy, a {self.noun} that ended by itself counts as a success, {base:,} of "

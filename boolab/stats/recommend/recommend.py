@@ -34,6 +34,7 @@ from boolab.stats.recommend.decide import GroupDecision, decide
 from boolab.stats.recommend.decision import RESERVED, Decision, groups_frame, table_of_groups
 from boolab.stats.recommend.fixed_sequence import DEPENDENCE, JOINT_AXES, Dependence
 from boolab.stats.recommend.groups import default_keys, kinds_of, name_of, shared_errors, task_sizes
+from boolab.stats.recommend.label_counts import count_labels
 from boolab.stats.recommend.notes import DataNotes, notes_by_kind, shared_agent_notes
 from boolab.stats.recommend.one_for_all import compare_with_one
 from boolab.stats.recommend.question import Question, axes_of, check_policy, measure_of
@@ -182,7 +183,7 @@ def recommend(
     notes = []
     for kind in kinds:
         of_kind = [group for own, group in decided if own is kind]
-        data = DataNotes(kind.runs, kind.units, question, objective, every)
+        data = DataNotes(kind.runs, kind.units, question, objective, every, count_labels([kind.units], recorded))
         notes.append(([group_name(group.names) for group in of_kind], [*data.notes(of_kind)]))
     one_for_all = compare_with_one(kinds, [group for _, group in decided], keys, question)
     groups = _order_groups([group for _, group in decided], runs, keys)
@@ -200,6 +201,7 @@ def recommend(
         counted=_limits_of(runs, scope, harness, identity),
         verdict=verdict_of(groups, words, keys, one_for_all),
         one_for_all=one_for_all,
+        labels=count_labels(every, recorded),
     )
 
 

@@ -11,13 +11,13 @@ from boolab.stats.finding import Finding
 from boolab.stats.recommend.words import MAX_GROUPS
 
 
-def as_document(found: Finding, verdict: Sequence[str], limits: Mapping[str, Limits]) -> Document:
-    """The finding under its verdict; `limits` are those of each group that has some."""
+def as_document(found: Finding, verdict: Sequence[str], limits: Mapping[str, Limits], known: str = "") -> Document:
+    """The finding under its verdict; `limits` are those of each group that has some, `known` is about the outcomes."""
     commands = Code("\n".join(_commands(limits)), "How to set it (TARGET is your harness):")
     title, *subtitles = verdict
     return Document(
         title=title,
-        subtitles=subtitles,
+        subtitles=[*subtitles, *([known] if known else [])],
         lead=[commands] if limits else [],
         table=found.table_shown(),
         paragraphs=[sentence for sentence in found.sentences if sentence not in verdict],
