@@ -16,7 +16,7 @@ from boolab.core.types import REDACTED, results_in
 from boolab.display.numbers import format_runs
 from boolab.frames.runs import turns_of
 from boolab.io.resources import shared_path
-from boolab.logs.load import FileRow
+from boolab.logs.load import LABELS, FileRow
 from boolab.logs.problems import Problems, problems_of
 from boolab.report.study import Study
 
@@ -138,7 +138,10 @@ class Quality:
             figures = count(len(self.inconsistent), "figure")
             verb = "differs" if len(self.inconsistent) == 1 else "differ"
             yield f"{figures} of the logs {verb} from what was read: {_first_lines(self.inconsistent)}."
-        warnings = [warning for warning in self.warnings if warning not in self.inconsistent]
+        of_labels = [warning for row in self.files if row.format == LABELS for warning in row.warnings]
+        if of_labels:
+            yield f"What is known of the outcomes: {_first_lines(of_labels)}."
+        warnings = [warning for warning in self.warnings if warning not in {*self.inconsistent, *of_labels}]
         if warnings:
             files = "the file that was read" if self.counts["files_read"] == 1 else "files that were read"
             yield f"{count(len(warnings), 'warning')} about {files}: {_first_lines(warnings)}."

@@ -13,6 +13,7 @@ from boolab.cli.main import main
 from boolab.harnesses.setting import Setting
 from boolab.logs.outcomes.label_file import append_lines, make_header, make_label
 from boolab.logs.units import units_of_run
+from boolab.report.data_quality import Quality
 from boolab.report.question import Question
 from boolab.report.study import study_of
 from boolab.widgets.caplab.data import CapTables
@@ -54,6 +55,26 @@ def test_the_report_is_made_of_labelled_turns(logs: Path) -> None:
     study = study_of([str(logs)], Question())
     assert [(kind.proxy, kind.noun) for kind in study.counted_units] == [(False, "turn")]
     assert {unit.run.success for unit in study.units if unit.turn == 1} == {True}
+
+
+def test_the_report_states_what_agrees_with_a_person(logs: Path) -> None:
+    units = [unit for run in bl.load_runs(logs) for unit in units_of_run(run, "turn")]
+    append_lines(logs / "boolab-labels.jsonl", [make_label(units[0], "success", "tests")])
+    study = study_of([str(logs)], Question())
+    sentences = [*Quality(study).sentences()]
+    assert "What is known of the outcomes: tests agrees with 1 of 1 label by hand." in sentences
+    assert not any("warning" in sentence for sentence in sentences)
+
+
+def test_trusted_evidence_is_asked_for_by_an_option(logs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (logs / "boolab-labels.jsonl").unlink()
+    units = [unit for run in bl.load_runs(logs) for unit in units_of_run(run, "turn")]
+    lines = [make_label(unit, "success", "tests") for unit in units]
+    append_lines(logs.parent / "found.jsonl", [make_header("it works"), *lines])
+    words = ("whatif", str(logs), "--json", "--max-steps", "1,2", "--labels", str(logs.parent / "found.jsonl"))
+    assert json.loads(printed(capsys, *words))["data"]["success_by"] != "label"
+    found = json.loads(printed(capsys, *words, "--trust", "git,tests"))
+    assert (found["data"]["success_by"], found["data"]["labels"]) == ("label", {"tests": len(units), "unknown": 0})
 
 
 def test_ended_leaves_labels_of_turns_out(logs: Path) -> None:

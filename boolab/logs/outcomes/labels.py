@@ -22,7 +22,7 @@ from boolab.io.checks import repr_of
 from boolab.io.files import read_file, user_path
 from boolab.logs.log_files import scope_of
 from boolab.logs.outcomes.label_file import MAX_BYTES, LabelFile, Line, read_labels, time_order
-from boolab.logs.outcomes.resolve import Label, match_lines, resolve
+from boolab.logs.outcomes.resolve import agreements, match_lines, resolve
 from boolab.logs.units import LabelUnit, units_of_run
 
 if TYPE_CHECKING:
@@ -215,6 +215,8 @@ class JoinedLabels:
         self._conflicts: list[_Conflict] = []
         self._disputes: list[_Conflict] = []
         self._copies: list[str] = []
+        self._judged: list[list[Line]] = []
+        """The lines about each unit that a person judged, with the verdict of its log."""
 
     @property
     def n_matched(self) -> int:
@@ -241,7 +243,7 @@ class JoinedLabels:
         for index, lines in matched.lines.items():
             self._matched |= {number_of[id(line)] for line in lines}
             row, unit = units[index]
-            labelled[row] = self._add(labelled[row], unit, resolve(lines, self._trust))
+            labelled[row] = self._add(labelled[row], unit, lines)
         return labelled
 
     def _lines_about(self, unit: LabelUnit) -> Iterator[int]:
@@ -249,10 +251,13 @@ class JoinedLabels:
             yield from self._by_print.get(print_, ())
         yield from self._by_run_id.get(unit.run_id, ())
 
-    def _add(self, run: Run, unit: LabelUnit, resolved: Label | None) -> Run:
+    def _add(self, run: Run, unit: LabelUnit, lines: Sequence[Line]) -> Run:
         """The run with a label of one unit, unless it has one that comes before it."""
+        resolved = resolve(lines, self._trust)
         turn = None if unit.turn is None or _has_one_turn(run) else unit.turn
         present = label_of(run) if turn is None else turn_label(run, turn)
+        if resolved is not None and resolved.source == HAND:
+            self._judged.append([*_verdict_of(present), *lines])
         if resolved is None or (resolved.source != HAND and present is not None and present.success is not None):
             return run
         if resolved.disputed:
@@ -276,6 +281,7 @@ class JoinedLabels:
             yield LabelNote(text, is_problem=True)
         if self._disputes:
             yield LabelNote(f"people disagree, so the outcome is unknown: {_list(self._disputes)}", is_problem=True)
+        yield from (LabelNote(str(agreement)) for agreement in agreements(self._judged))
         only_grown = self._grown - self._matched
         if only_grown:
             labels = count(len(only_grown), "label")
@@ -284,6 +290,13 @@ class JoinedLabels:
             yield LabelNote(f"{count(len(self.missing), 'label')} of units that are not among these runs")
         if self._copies:
             yield LabelNote(f"a label counts for all runs with the same texts: {first_of(self._copies, _MAX_NAMES)}")
+
+
+def _verdict_of(label: RunLabel | None) -> list[Line]:
+    """The line of a label that the log itself has, and no person gave."""
+    if label is None or label.success is None or label.source == HAND:
+        return []
+    return [{"label": "success" if label.success else "failure", "source": label.source}]
 
 
 def _list(conflicts: Iterable[_Conflict]) -> str:

@@ -7,11 +7,12 @@ differently when asked again.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from boolab.core.text import count
 from boolab.logs.outcomes.label_file import BENCHMARK, HAND, LabelFile, Line, OutcomeWord
 from boolab.logs.units import LabelUnit
 
@@ -75,6 +76,38 @@ def _resolve_by_hand(lines: Sequence[Line]) -> Label:
     notes = [str(line["note"]) for line in deciding if line.get("note")]
     names = ", ".join(sorted({str(line["who"]) for line in deciding if line.get("who")}))
     return Label(outcome, HAND, ": ".join([text for text in (names, "; ".join(notes)) if text]))
+
+
+class Agreement(NamedTuple):
+    """How often a source has the outcome that a person gave, of the units where both have one."""
+
+    source: str
+    units: int
+    agreeing: int
+
+    def __str__(self) -> str:
+        return f"{self.source} agrees with {self.agreeing:,} of {count(self.units, 'label')} by hand"
+
+
+def agreements(units: Iterable[Sequence[Line]]) -> list[Agreement]:
+    """The agreement of each source with the labels by hand, from the lines about each unit; the most units first.
+
+    Example:
+        >>> lines = [{"label": "success", "source": "hand"}, {"label": "failure", "source": "tests"}]
+        >>> print(*agreements([lines, lines[:1]]))
+        tests agrees with 0 of 1 label by hand
+    """
+    known: Counter[str] = Counter()
+    agreeing: Counter[str] = Counter()
+    for lines in units:
+        label = resolve(lines)
+        if label is None or label.source != HAND or label.success is None:
+            continue
+        last = {str(line["source"]): line["label"] for line in lines if line.get("source", HAND) != HAND}
+        for source, outcome in last.items():
+            known[source] += outcome != UNKNOWN
+            agreeing[source] += outcome == label.outcome
+    return [Agreement(source, n, agreeing[source]) for source, n in known.most_common() if n]
 
 
 # --- Which units lines are about

@@ -81,6 +81,17 @@ def test_evidence_counts_if_its_source_is_trusted(path: Path) -> None:
         bl.label([ONE], path, trust="tests")
 
 
+def test_the_agreement_of_each_source_with_a_person_is_counted(path: Path) -> None:
+    runs = [replace(session(f"r{n}", f"answer {n}"), success=n > 0) for n in range(3)]
+    lines = [by_hand(run, "success") for run in runs]
+    lines += [make_label(unit_of(run), "success" if run is runs[0] else "unknown", "tests") for run in runs]
+    with pytest.warns(ReadWarning, match="r0 turn 1"):
+        bl.label([replace(run, source="openai_chat") for run in runs], written(path, *lines))
+    texts = [str(note) for note in label_by_file([replace(run, source="openai_chat") for run in runs], path)[1]]
+    assert f"{path}: benchmark agrees with 2 of 3 labels by hand" in texts
+    assert f"{path}: tests agrees with 1 of 1 label by hand" in texts
+
+
 def test_people_who_disagree_leave_it_unknown(path: Path) -> None:
     run = replace(ONE, success=True)
     with pytest.warns(ReadWarning, match=r"people disagree.*ann failure, bob success"):
