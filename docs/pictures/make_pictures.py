@@ -92,7 +92,7 @@ def plots_of_the_atlas(folder: Path) -> None:
     for name, ax in drawn.items():
         figure = ax.get_figure(root=True)
         if figure is not None:
-            figure.savefig(folder / name, dpi=100)
+            figure.savefig(folder / name, dpi=120)
 
 
 def widgets(runs: Sequence[bl.Run]) -> list[Picture]:
@@ -173,7 +173,7 @@ def report(browser: Browser, folder: Path) -> None:
         boolab(["report", "atlas", "-o", str(path)])
         page = browser.new_page(viewport={"width": 1280, "height": 800}, device_scale_factor=SCALE)
         page.goto(path.as_uri())
-        page.locator("#who select").wait_for()
+        page.locator("table.summary").wait_for()
         save(Image.open(io.BytesIO(page.screenshot())), folder / "report.png")
         page.close()
 
