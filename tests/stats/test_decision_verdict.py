@@ -132,9 +132,8 @@ def test_groups_have_an_answer_each(swebench: list[Run], python: list[Run]) -> N
     to_set, left_off, compared = found.verdict
     row = found.frame.set_index("agent").to_dict("index")[""]
     assert to_set == (
-        f"Set limits for 1 of 2 agents: no name (a step cap of {row['max_steps']}). They save "
-        f"{percent(row['saved_share'])} of the steps and keep at least 90% of future successes, with 95% confidence "
-        "for all of them together."
+        f"Set limits for 1 of 2 agents: no name (a step cap of {row['max_steps']}). That saves "
+        f"{percent(row['saved_share'])} of the steps and keeps at least 90% of future successes, with 95% confidence."
     )
     assert compared.startswith("Held out, a limit for each agent saves less than one for all: ")
     assert left_off.startswith(
