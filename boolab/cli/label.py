@@ -37,7 +37,7 @@ from boolab.limits.table import AGENT_LIMITS, LIMITS
 if TYPE_CHECKING:
     from boolab.core.run import Run
     from boolab.logs.outcomes.label_file import OutcomeWord
-    from boolab.stats.desk.session import AskedUnit, Desk
+    from boolab.stats.recommend.desk_session import AskedUnit, Desk
 
 EPILOG: Final = """
     keys:
@@ -112,7 +112,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Ask, or print, write or merge labels."""
-    from boolab.stats.desk.session import Desk
+    from boolab.stats.recommend.desk_session import Desk
 
     path = _file_of(args)
     if args.merge:

@@ -34,6 +34,7 @@ from boolab.stats.intervals import lower_bound
 
 STAKES: Final = ((0.5, 0.998), (0.3, 0.75), (0.2, 0.4))
 """The parts of the first wealth, and the share of its wealth that each stake bets."""
+_FIRST_SHARE: Final = 0.5
 _DIGITS: Final = 1_000_000
 _ROUNDING: Final = 1e-12
 _MAX_MISSING: Final = 10_000_000
@@ -244,6 +245,13 @@ def independent_chance(lost: Counts, n: Counts, keep: float) -> Array:
     n_lost, total = np.asarray(lost, dtype=np.float64), np.asarray(n, dtype=np.float64)
     some = n_lost < total
     return np.asarray(np.where(some, special.betainc(np.where(some, total - n_lost, 1), n_lost + 1, keep), 1.0))
+
+
+def shares_of(n_paths: int) -> list[float]:
+    """Each path's part of the error: half of it for the first, and the same for each of the others."""
+    if n_paths == 1:
+        return [1.0]
+    return [_FIRST_SHARE, *[(1 - _FIRST_SHARE) / (n_paths - 1)] * (n_paths - 1)]
 
 
 def _checked(lost: Counts, successes: Counts, largest: int) -> tuple[Array, Array, float]:

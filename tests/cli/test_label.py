@@ -16,7 +16,7 @@ import boolab as bl
 from boolab.cli.label import DeskPage, page_lines, status_lines
 from boolab.cli.main import main
 from boolab.logs.outcomes.label_file import append_lines, make_label, read_labels
-from boolab.stats.desk.session import Desk
+from boolab.stats.recommend.desk_session import Desk
 from tests.stats.desk.test_session import all_runs, new_desk
 from tests.support.screen import Screen
 

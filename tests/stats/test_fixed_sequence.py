@@ -7,6 +7,7 @@ import pytest
 from scipy.stats import binom  # type: ignore[import-untyped] # scipy has no types
 
 from benchmarks import recommendations as bench
+from boolab.stats.kept_share import shares_of
 from boolab.stats.recommend.fixed_sequence import (
     JOINT_AXES,
     OFF,
@@ -17,7 +18,6 @@ from boolab.stats.recommend.fixed_sequence import (
     ladder,
     missing,
     paths_of,
-    shares_of,
 )
 from boolab.stats.recommend.recommend import recommend
 from tests.support.cases import first

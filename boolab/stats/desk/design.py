@@ -16,7 +16,7 @@ import numpy.typing as npt
 from boolab.errors import SettingError
 from boolab.stats.desk.marks import marks_up_to
 from boolab.stats.intervals import check_confidence
-from boolab.stats.recommend.fixed_sequence import shares_of
+from boolab.stats.kept_share import shares_of
 from boolab.whatif.step_table import Flags, Ints
 
 SUCCESS_SHARE: Final = 0.6

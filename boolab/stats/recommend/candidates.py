@@ -95,7 +95,10 @@ class Candidates:
             else:
                 along[name] = self._evaluate_policy(name)
         paths, joint_levels = paths_of(
-            self._thresholds, self._peaks, all_integers=question.grid is None, joint=question.policy is None
+            self._thresholds,
+            self._peaks,
+            all_integers=question.grid is None,
+            joint=question.policy is None and question.desk is None,
         )
         self.levels = tuple(
             self._joint(path, joint_levels, along) if path.name == JOINT else self._single(path, along[path.name])
@@ -133,11 +136,11 @@ class Candidates:
         """
         tested = self._test(self.everything if cells is None else cells)
         places, gains = self._frontier_of(tested, paths)
-        successes, results = tested.successes, tested.results
+        successes, results, desk = tested.successes, tested.results, self.question.desk
 
         def candidate(index: int, level: int) -> Candidate:
             result, (_, lost, saved) = results[index], tested.scores[index]
-            bound = successes.bound(result.path, level, result.error)
+            bound = successes.bound(result.path, level, result.error) if desk is None else desk.keep
             setting = self._setting(tested, index, level)
             return Candidate(result.path.name, setting, int(lost[level]), int(saved[level]), float(bound))
 
@@ -190,7 +193,10 @@ class Candidates:
             levels.path._replace(lost_at=levels.path.lost_at[good], open_lost_at=levels.path.lost_at[unknown])
             for levels in self.levels
         ]
-        results = accept_values(paths, successes, question.keep, question.error)
+        if question.desk is None:
+            results = accept_values(paths, successes, question.keep, question.error)
+        else:  # they were tested at the desk
+            results = [PathResult(path, question.error * path.share, question.desk.shown[path.name]) for path in paths]
         n_always_lost = int((good & self.always_lost).sum())
         scores = [
             self._score(levels, result, n_good, n_always_lost, cells)

@@ -180,7 +180,7 @@ def decide(
     Returns:
         The decision.
     """
-    newest = newest_third(units, dates)
+    newest = None if question.desk is not None else newest_third(units, dates)
     candidates = Candidates(units, clusters_of_ledger(units), question, newest)
     has_dates = bool(dates) and all(dates.get(run_id) is not None for run_id in units.runs["run_id"].tolist())
     return _decide(names, noun, candidates, None, has_dates=has_dates)
@@ -211,7 +211,7 @@ def _decide(
         saving=saving_of(units, candidates.clusters, saved, used, question.seed),
         stopped=stopped_by(units, is_stopped),
         null=null,
-        folds=candidates.held_out(paths) if choice.qualifies else None,
+        folds=candidates.held_out(paths) if choice.qualifies and question.desk is None else None,
         broken=() if candidate is None else tuple(broken_groups(units, is_stopped, question.keep, BROKEN_COLUMNS)),
         recency=(
             None

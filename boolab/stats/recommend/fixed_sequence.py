@@ -24,6 +24,7 @@ from boolab.stats.kept_share import (
     KnownOutcomes,
     keeps_enough,
     kept_bound,
+    shares_of,
     sure_bound,
     surely_keeps_enough,
     tasks_missing,
@@ -43,8 +44,6 @@ OFF: Final = np.iinfo(np.int64).max - 1
 """A threshold that nothing reaches. A peak that is not known is larger: see `Ledger.peak`."""
 NOT_KNOWN: Final = OFF - 1
 """The peak of a unit whose counter is not known at some boundary: every limit loses it, but no limit does not."""
-
-_FIRST_SHARE: Final = 0.5
 
 
 _NO_UNITS: Final = np.zeros(0, dtype=np.int64)
@@ -123,13 +122,6 @@ class Successes(NamedTuple):
         if not len(self.open_clusters):
             return float(kept_bound(self.by_task(path.lost_at < level), self.by_task(), error))
         return sure_bound(self.known(path, level), error)
-
-
-def shares_of(n_paths: int) -> list[float]:
-    """Each path's part of the error: half of it for the first, and the same for each of the others."""
-    if n_paths == 1:
-        return [1.0]
-    return [_FIRST_SHARE, *[(1 - _FIRST_SHARE) / (n_paths - 1)] * (n_paths - 1)]
 
 
 def accept_values(paths: Sequence[Path], successes: Successes, keep: float, alpha: float) -> list[PathResult]:

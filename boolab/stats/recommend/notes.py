@@ -197,7 +197,9 @@ class DataNotes:
             )
             yield from self._own_cap()
         unlabelled = int(open_units(units).sum())
-        if unlabelled:
+        if self.question.desk is not None:
+            yield from self.question.desk.sentences
+        elif unlabelled:
             stopped = sum(group.stopped.unknown for group in groups)
             here = f" ({stopped:,} under the setting here)" if stopped else ""
             yield (

@@ -246,7 +246,10 @@ def _choose(
         lost = np.zeros((len(rows), len(path.order) + 1), dtype=np.int64)
         np.cumsum(outcomes[:, path.order], axis=1, out=lost[:, 1:])
         lost = lost[:, path.n_lost]
-        accepted = _accept(path, outcomes, lost, n_successes, tasks, sizes, question.keep)
+        if question.desk is not None:  # what the desk shows holds for permutations too: they have the same losses left
+            accepted = np.full(len(rows), path.last, dtype=np.int64)
+        else:
+            accepted = _accept(path, outcomes, lost, n_successes, tasks, sizes, question.keep)
         if has_record:
             accepted[0] = min(accepted[0], path.last)
         lost[:, 1:] -= lost_anyway[:, np.newaxis]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from boolab.core.run import Run
 from boolab.core.types import MICRO, Identities
 from boolab.errors import SettingError
 from boolab.harnesses.policy import Policy
@@ -23,6 +24,29 @@ MOSTLY: Final = 0.5
 """The share of steps that have to report what is to be saved: the savings of few are not those of all."""
 
 
+@dataclass(frozen=True)
+class DeskAnswer:
+    """What the desk shows.
+
+    Attributes:
+        runs: The runs, with the labels of the units that were asked about, and no others.
+        values: The values of each axis, from loose to tight.
+        shown: How many values of each axis, from the loosest, are shown to keep enough.
+        keep: The share of successes to keep.
+        confidence: That of all verdicts together.
+        successes_per_label: For how many successes on record a labelled one stands: short ones were drawn.
+        sentences: The verdict on each value that was tested, and how many answers there are.
+    """
+
+    runs: Sequence[Run]
+    values: Mapping[str, Sequence[Any]]
+    shown: Mapping[str, int]
+    keep: float
+    confidence: float
+    successes_per_label: float
+    sentences: tuple[str, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Question:
     """The checked arguments of `recommend`, for one group.
@@ -31,7 +55,7 @@ class Question:
     `grid` has the values of each axis; None for all whole numbers. `policy` is the harness whose limits are set, where
     it evaluates them; its further limits are in force too. `error` is the group's part of the error: all parts add up
     to 1 - `confidence`. `success_value` is what a lost success costs, in the unit of `measure`; None for what a success
-    costs on record.
+    costs on record. `desk` is what was shown there, in place of tests here.
     """
 
     keep: float
@@ -45,6 +69,7 @@ class Question:
     policy: Policy | None = None
     error: float = 0.05
     success_value: float | None = None
+    desk: DeskAnswer | None = None
 
     @property
     def plural(self) -> str:
@@ -80,6 +105,9 @@ class Question:
         Returns:
             The gains, in any unit.
         """
+        if self.desk is not None:
+            estimated = np.rint(successes * self.desk.successes_per_label).astype(np.int64)
+            return np.asarray(saved * estimated - lost * spent)
         if self.success_value is None:
             return saved * successes - lost * spent
         value = self.success_value * self.per_unit

@@ -32,6 +32,7 @@ from boolab.stats.finding import pairs
 from boolab.stats.intervals import check_confidence
 from boolab.stats.recommend.decide import GroupDecision, decide
 from boolab.stats.recommend.decision import RESERVED, Decision, groups_frame, table_of_groups
+from boolab.stats.recommend.desk_answer import desk_answer
 from boolab.stats.recommend.fixed_sequence import DEPENDENCE, JOINT_AXES, Dependence
 from boolab.stats.recommend.groups import default_keys, kinds_of, name_of, shared_errors, task_sizes
 from boolab.stats.recommend.label_counts import count_labels
@@ -56,6 +57,7 @@ def recommend(
     *,
     by: str | Sequence[str] | None = None,
     success: Literal["label", "ended"] | None = None,
+    labels: Literal["count", "desk"] = "count",
     unlabelled: Literal["bounds", "proxy"] = "bounds",
     grid: Grid | None = None,
     scope: Scope = "auto",
@@ -88,6 +90,8 @@ def recommend(
             root's, and a limit on an agent loses it if it stops any of that agent's runs.
         success: "label", or "ended" for the proxy that the turn (under scope "run": the run) ended by itself. By
             default, each group by itself, labels where it has any. The two are never mixed in a group.
+        labels: "count" tests the labels that there are. "desk" takes what was shown at the desk of `boolab label`,
+            whose file stands beside the logs: it has values, `keep` and `confidence` of its own, and needs fewer.
         unlabelled: What runs without a label are in groups that have some. "bounds": whatever they are, the promise
             holds: each that a limit stops counts as a lost success, so labels may be chosen in any way. "proxy": such
             a group takes the proxy, for all of its runs.
@@ -133,7 +137,10 @@ def recommend(
         >>> decision.action, decision.evidence["more_needed"]
         ('not_yet', 9)
     """
-    _check(keep, confidence, objective, success, unlabelled, dependence, grid)
+    _check(keep, confidence, objective, success, labels, unlabelled, dependence, grid)
+    if labels == "desk":
+        given = {"by": by, "success": success, "grid": grid, "policy": policy, "success_value": success_value}
+        return _recommend_by_desk(recorded, objective, given, scope, identity_under(None, identity, exempt), seed)
     keys = keys_of(by, RESERVED)
     harness = None if policy is None else get_policy(policy)
     identity = identity_under(harness, identity, exempt)
@@ -205,11 +212,64 @@ def recommend(
     )
 
 
+def _recommend_by_desk(
+    recorded: Recorded,
+    objective: MeasureName,
+    given: Mapping[str, object],
+    scope: Scope,
+    identity: Identities | None,
+    seed: int,
+) -> Decision:
+    """The decision among the values that the desk shows to keep enough; `given` are arguments that it cannot have."""
+    fixed = [name for name, value in given.items() if value is not None]
+    if fixed:
+        raise SettingError(f"labels='desk': the question is that of its file: leave {' and '.join(fixed)} out")
+    runs = as_recorded(recorded)
+    if not isinstance(runs, list):
+        msg = "labels='desk': a frame or a file of steps has no texts by which units are known: give the runs"
+        raise SettingError(msg)
+    answer = desk_answer(runs, scope, identity)
+    if not any(answer.shown.values()):
+        title = f"No limit is shown to keep {level(answer.keep)} of the successes yet"
+        return Decision(title, groups_frame([], [], JOINT_AXES), answer.sentences, verdict=answer.sentences)
+    runs = list(answer.runs)
+    grid: Grid = {axis: list(values) for axis, values in answer.values.items()}
+    order, error = tuple(answer.values), 1 - answer.confidence
+    settings = settings_of(grid, None, identity)
+    ledger = Ledger.concat(list(ledgers_of(runs, settings.detectors(), scope)))
+    (kind,) = kinds_of(ledger, [], None)
+    (names, units), *_ = kind.groups
+    question = Question(
+        answer.keep,
+        answer.confidence,
+        measure_of([units], objective),
+        order,
+        grid,
+        identity,
+        seed,
+        error=error,
+        desk=answer,
+    )
+    group = decide(names, unit_of_ledger(units), units, question, {})
+    frame, words = groups_frame([group], [], order), words_of(group)
+    return Decision(
+        title=f"Which limits keep {level(answer.keep)} of the successes, at {level(answer.confidence)} confidence",
+        frame=frame,
+        sentences=tuple(sentences_of(group, words)),
+        notes=tuple(DataNotes(kind.runs, units, question, objective, [units]).notes([group])),
+        table=table_of_groups(frame, []),
+        groups=(group,),
+        counted=_limits_of(ledger, scope, None, identity),
+        verdict=verdict_of([group], [words]),
+    )
+
+
 def _check(
     keep: float,
     confidence: float,
     objective: str,
     success: str | None,
+    labels: str,
     unlabelled: str,
     dependence: str,
     grid: Grid | None,
@@ -222,6 +282,8 @@ def _check(
     if success not in (None, "label", "ended"):
         msg = f"success={success!r}: expected 'label', 'ended' (the proxy), or None (labels where there are any)"
         raise SettingError(msg)
+    if labels not in ("count", "desk"):
+        raise SettingError(f"labels={labels!r}: expected 'count' or 'desk'")
     if unlabelled not in ("bounds", "proxy"):
         raise SettingError(f"unlabelled={unlabelled!r}: expected 'bounds' or 'proxy'")
     if dependence not in DEPENDENCE:

@@ -12,8 +12,8 @@ import pytest
 import boolab as bl
 from boolab.errors import SettingError
 from boolab.logs.outcomes.label_file import OutcomeWord, append_lines, make_header, make_label, make_order, read_labels
-from boolab.stats.desk.session import AskedUnit, Desk
 from boolab.stats.desk.state import DeskState
+from boolab.stats.recommend.desk_session import AskedUnit, Desk
 
 CALL = {"tool_calls": [{"name": "look", "arguments": {}}]}
 VALUES = {"max_steps": [8, 3]}

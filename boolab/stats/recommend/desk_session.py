@@ -50,8 +50,8 @@ from boolab.stats.desk.design import (
     plan_answers,
     propose_values,
 )
-from boolab.stats.desk.recorded_units import recorded_units
 from boolab.stats.desk.state import DeskState, OpenUnit, replay
+from boolab.stats.recommend.recorded_units import recorded_units
 
 AXIS: Final = "max_steps"
 _REPEAT_AFTER: Final = 20

@@ -1,0 +1,87 @@
+"""`recommend(labels="desk")`: the verdict of the desk is taken, and all else is computed as ever."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import boolab as bl
+from boolab.errors import SettingError
+from boolab.logs.outcomes.label_file import NAME, append_lines, make_header
+from boolab.stats.recommend.desk_session import Desk
+
+CALL = {"tool_calls": [{"name": "look", "arguments": {}}]}
+
+
+def logs(folder: Path, agents: tuple[str, ...] = ("a",)) -> list[bl.Run]:
+    """Runs without labels that were read from a file: short ones, and long ones."""
+    lengths = np.random.default_rng(0).choice([1, 1, 1, 2, 3, 8], 120).tolist()
+    runs = []
+    for n, length in enumerate(lengths):
+        agent = bl.Agent(agents[n % len(agents)], max_steps=50, doom_loop=None)
+        model = bl.ScriptedModel([CALL] * length + ["Done."], tools={"look": "seen"})
+        runs.append(bl.run_sync(agent, f"Task {n}", model=model))
+    bl.save_runs(runs, folder / "runs.jsonl")
+    return bl.load_runs(str(folder / "runs.jsonl"))
+
+
+def answer_all(runs: list[bl.Run], folder: Path, lost: bool = False) -> Desk:
+    """Answer at the desk until nothing is open: long runs fail, or with `lost` all succeed."""
+    path, values = folder / NAME, {"max_steps": [6, 3]}
+    question = Desk(runs, path, values, pi=0.5).question
+    append_lines(path, [{**make_header("tests pass", question), "seed": "0"}])
+    desk = Desk(runs, path)
+    desk.start()
+    while (asked := desk.next_unit) is not None:
+        desk.answer(asked, "success" if lost or len(asked.run.steps) < 7 else "failure")
+    return desk
+
+
+def test_desk_answer_sets_what_it_shows_to_keep_enough(tmp_path: Path) -> None:
+    runs = logs(tmp_path)
+    desk = answer_all(runs, tmp_path)
+    assert desk.state.setting == {"max_steps": 6}
+    found = bl.recommend(runs, labels="desk", objective="steps")
+    assert (found.action, found.setting) == ("set", {"max_steps": 6})
+    assert found.evidence["kept_bound"] == 0.95
+    assert found.evidence["successes"] == [*desk.answers.values()].count("success")
+    assert found.evidence["stopped_failures"] == found.evidence["stopped"] - found.evidence["stopped_unknown"]
+    assert any("at the desk, in " in note for note in found.notes)
+    assert any("A step cap of 6 keeps at least 95%" in note for note in found.notes)
+
+
+def test_same_labels_without_the_desk_show_nothing(tmp_path: Path) -> None:
+    runs = logs(tmp_path)
+    answer_all(runs, tmp_path)
+    labelled = bl.load_runs(str(tmp_path / "runs.jsonl"))
+    assert bl.recommend(labelled, objective="steps", grid={"max_steps": [6, 3]}).action == "not_yet"
+
+
+def test_desk_without_a_yes_says_what_is_shown(tmp_path: Path) -> None:
+    runs = logs(tmp_path)
+    answer_all(runs, tmp_path, lost=True)
+    found = bl.recommend(runs, labels="desk")
+    assert len(found.frame) == 0
+    assert "A step cap of 6 keeps less than 95%" in found.verdict[0]
+
+
+def test_desk_refuses_what_its_question_does_not_have(tmp_path: Path) -> None:
+    runs = logs(tmp_path)
+    with pytest.raises(SettingError, match="boolab label LOGS asks"):
+        bl.recommend(runs, labels="desk")
+    answer_all(runs, tmp_path)
+    with pytest.raises(SettingError, match="leave grid out"):
+        bl.recommend(runs, labels="desk", grid={"max_steps": [2]})
+    with pytest.raises(SettingError, match="give the runs"):
+        bl.recommend(bl.recording_df(runs), labels="desk")
+    with pytest.raises(SettingError, match="labels="):
+        bl.recommend(runs, labels="all")  # type: ignore[arg-type]
+
+
+def test_desk_answer_is_not_pooled_over_agents(tmp_path: Path) -> None:
+    runs = logs(tmp_path)
+    answer_all(runs, tmp_path)
+    mixed = [replace(run, agent="b") if n % 2 else run for n, run in enumerate(runs)]
+    with pytest.raises(SettingError, match="differ in agent"):
+        bl.recommend(mixed, labels="desk")
