@@ -4,7 +4,7 @@
   before it began, and that are in files of the repository that are not ignored. Without commits and lines: unknown.
 - *Landed*: one of its commits is on the default branch; else a commit with the same patch; else commits that add at
   least half of its lines.
-- *Reverted*: the message of a commit reverts the landing or one of its commits, and no other one reverts that: a failure.
+- *Reverted*: by its message a commit reverts the landing or one of its commits, and is not reverted itself: a failure.
 - *Held*: of the lines that were there at the landing, at least half are anywhere in the tree some days later: a
   success. At most a tenth: a failure. Between: unknown.
 - *Not landed*: a failure once its last commit is older than these days, and unknown until then.

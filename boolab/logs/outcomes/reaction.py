@@ -95,11 +95,14 @@ def _words_of(text: str) -> list[str]:
 
 
 def _is_interrupted(run: Run, steps: Sequence[Step]) -> bool:
-    """Whether a turn was broken off: its last response, or its calls, were not answered."""
+    """Whether the user broke a turn off: the record has it, or another turn follows calls that were never executed.
+
+    A message that comes while an agent works opens a turn too, but the calls before it have their results.
+    """
     last = steps[-1]
-    if last.index == run.steps[-1].index:
-        return run.stop.reason == "aborted"
-    return bool(last.error) or bool(last.response.tool_calls)
+    if any(event.kind == "abort" and event.payload.get("after_step") == last.index for event in run.events):
+        return True
+    return last.index < len(run.steps) and (bool(last.error) or None in last.results)
 
 
 def _start_of(run: Run, steps: Sequence[Step]) -> datetime | None:

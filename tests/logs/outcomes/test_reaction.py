@@ -1,19 +1,29 @@
 """Evidence from the user's next message, and from interrupted turns."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
+from boolab.core.types import Event
 from boolab.logs.outcomes.reaction import evidence_of_reaction
 from tests.support.evidence_runs import EDIT, STARTED, Answer, Shell, Tool, make_run
 
 PROMPT = "Make the parser of dates accept two digits of a year"
 
 
+ABORTED = Tool("Bash", {"command": "sleep 99"}, is_error=True)
+
+
 def outcomes(
     messages: Sequence[str], *calls: Shell | Tool | Answer, turns: Sequence[int], reason: str = "finished"
 ) -> list[str]:
-    run = make_run(*calls, turns=turns, messages=messages, reason=reason, source="claude_code")
+    events = (Event(None, "abort", {"after_step": len(calls)}),) if reason == "aborted" else ()
+    run = make_run(*calls, turns=turns, messages=messages, reason=reason, source="claude_code", events=events)
+    steps = [
+        step._replace(results=(None,)) if call is ABORTED else step for step, call in zip(run.steps, calls, strict=True)
+    ]
+    run = replace(run, steps=tuple(steps))
     return [found.outcome for found in evidence_of_reaction(run).values()]
 
 
@@ -49,13 +59,17 @@ def test_message_after_the_last_turn_counts_for_it() -> None:
 
 
 def test_turn_interrupted_for_a_detail_and_finished_is_unknown() -> None:
-    assert outcomes([PROMPT, "also the tests"], EDIT, Answer(), turns=(1, 2)) == ["unknown", "unknown"]
+    assert outcomes([PROMPT, "also the tests"], ABORTED, Answer(), turns=(1, 2)) == ["unknown", "unknown"]
 
 
 def test_turn_interrupted_and_never_finished_is_a_failure() -> None:
-    calls = (EDIT, EDIT)
+    calls = (ABORTED, EDIT)
     assert outcomes([PROMPT, "also the tests"], *calls, turns=(1, 2), reason="aborted") == ["failure", "failure"]
     assert outcomes([PROMPT], EDIT, turns=(1,), reason="aborted") == ["failure"]
+
+
+def test_message_while_the_agent_works_is_no_interruption() -> None:
+    assert outcomes([PROMPT, "also the tests", "and the page"], EDIT, EDIT, EDIT, turns=(1, 2, 3)) == ["unknown"] * 3
 
 
 def test_time_is_that_of_the_next_turn() -> None:
