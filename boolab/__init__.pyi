@@ -79,6 +79,7 @@ from boolab.store.writer import Store as Store
 from boolab.sweeps.divergence import divergences as divergences
 from boolab.sweeps.divergence import first_divergence as first_divergence
 from boolab.sweeps.driver import sweep as sweep
+from boolab.trials.judge import judge as judge
 from boolab.trials.trial import trial as trial
 from boolab.whatif.evaluate import counterfactual as counterfactual
 from boolab.whatif.step_files import read_steps as read_steps

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-class _Row(NamedTuple):
+class OutcomeRow(NamedTuple):
     """The evidence of one source for one unit."""
 
     unit: LabelUnit
@@ -96,7 +96,7 @@ def outcomes(
         raise SettingError(f"scope={scope!r} is not known; accepted: turn, run, auto")
     days = check_whole(days, "days", 0)
     patterns = _patterns(test_commands)
-    rows: list[_Row] = []
+    rows: list[OutcomeRow] = []
     works: list[tuple[LabelUnit, GitWork]] = []
     for run in as_runs(runs):
         run_scope = scope_of(run.source) if scope == "auto" else scope
@@ -104,13 +104,13 @@ def outcomes(
         if units:
             sources = [evidence_of_tests(run, patterns, by_turn=run_scope == "turn")] if tests else []
             sources += [evidence_of_reaction(run)] if reaction and run_scope == "turn" else []
-            rows += [_Row(unit, evidence[unit.turn]) for evidence, unit in product(sources, units)]
+            rows += [OutcomeRow(unit, evidence[unit.turn]) for evidence, unit in product(sources, units)]
         if units and git is not False:
             work = work_by_unit(run, by_turn=run_scope == "turn")
             works += [(unit, work[unit.turn]) for unit in units if unit.turn in work]
     options = GitOptions(days, into, None if now is None else int(now.timestamp()))
     evidence_of_work = evidence_of_git([work for _, work in works], options, _folder(git))
-    rows += [_Row(unit, evidence) for (unit, _), evidence in zip(works, evidence_of_work, strict=True)]
+    rows += [OutcomeRow(unit, evidence) for (unit, _), evidence in zip(works, evidence_of_work, strict=True)]
     return frame_of_columns(OUTCOME_COLUMNS, rows)
 
 
