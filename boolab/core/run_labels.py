@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from boolab.core.run import Run, RunLabel
+from boolab.core.text import shorten
 
 HAND: Final = "hand"
 BENCHMARK: Final = "benchmark"
@@ -87,7 +88,9 @@ class LabelCounts:
         return {**self.by_source, "unknown": self.unknown}
 
     def __str__(self) -> str:
-        parts = [f"{n:,} {_WORDS.get(source, f'by {source}')}" for source, n in self.by_source.items() if source]
+        parts = [
+            f"{n:,} {_WORDS.get(source, f'by {shorten(source)}')}" for source, n in self.by_source.items() if source
+        ]
         sources = f": {', '.join(parts)}" if parts else ""
         unknown = f"; {self.unknown:,} unknown" if self.unknown else ""
         return f"{self.labelled:,} labelled{sources}{unknown}"

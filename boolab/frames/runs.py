@@ -47,7 +47,7 @@ def distinct_runs(runs: Sequence[Run]) -> tuple[list[Run], tuple[str, ...]]:
         if index is None:
             indices.append(len(distinct))
             distinct.append(run)
-        elif distinct[index].success is None:
+        elif distinct[index].success is None and not distinct[index].labels:
             distinct[index] = run
     first_run = len(runs) - len(distinct)
     if not first_run:

@@ -148,7 +148,10 @@ class _LineError(ValueError):
     """What is wrong with a line of JSON that is not cut off."""
 
 
-_KINDS: Final = {"id": str, "print": str, "undo": str, "source": str, "at": str, "units": list}
+_KINDS: Final = {
+    "id": str, "print": str, "run_id": str, "undo": str, "source": str, "at": str, "seed": str, "replaces": str,
+    "question": dict, "units": list,
+}  # fmt: skip
 
 
 def _check_line(value: object) -> Line:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 from boolab.core.caller import warn
 from boolab.core.run import Run, RunLabel
 from boolab.core.run_labels import BENCHMARK, HAND, USER, add_label, label_of, turn_label
-from boolab.core.text import count, first_of
+from boolab.core.text import count, first_of, shorten
 from boolab.errors import ReadWarning, SettingError
 from boolab.frames.labels import check_keys, flag_of, mapping_of
 from boolab.frames.runs import Runs, as_runs
@@ -33,6 +33,7 @@ Labels: TypeAlias = "Mapping[str, Any] | pd.Series[Any] | Callable[[Run], Any] |
 LINES: Final = ".jsonl"
 _TABLES: Final = (".csv", ".json")
 _MAX_NAMES: Final = 5
+_MAX_CHARS: Final = 200
 
 
 def label(runs: Runs, by: Labels, *, key: Key = "run_id", trust: Sequence[str] = ()) -> list[Run]:
@@ -192,7 +193,7 @@ class _Conflict(NamedTuple):
 
     def __str__(self) -> str:
         turn = "" if self.unit.turn is None else f" turn {self.unit.turn}"
-        return f"{self.unit.run_id}{turn} ({self.why})"
+        return f"{shorten(self.unit.run_id)}{turn} ({shorten(self.why, _MAX_CHARS)})"
 
 
 class JoinedLabels:
@@ -238,7 +239,9 @@ class JoinedLabels:
         number_of = {id(self.lines[number]): number for number in numbers}
         matched = match_lines([self.lines[number] for number in numbers], [unit for _, unit in units])
         self._grown |= {number_of[id(line)] for lines in matched.grown.values() for line in lines}
-        self._copies += [", ".join(units[index][1].run_id for index in copies) for copies in matched.copies]
+        self._copies += [
+            ", ".join([shorten(units[index][1].run_id) for index in copies[:_MAX_NAMES]]) for copies in matched.copies
+        ]
         labelled = list(runs)
         for index, lines in matched.lines.items():
             self._matched |= {number_of[id(line)] for line in lines}
@@ -281,7 +284,7 @@ class JoinedLabels:
             yield LabelNote(text, is_problem=True)
         if self._disputes:
             yield LabelNote(f"people disagree, so the outcome is unknown: {_list(self._disputes)}", is_problem=True)
-        yield from (LabelNote(str(agreement)) for agreement in agreements(self._judged))
+        yield from (LabelNote(str(agreement)) for agreement in agreements(self._judged)[:_MAX_NAMES])
         only_grown = self._grown - self._matched
         if only_grown:
             labels = count(len(only_grown), "label")

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from boolab.core.text import count
+from boolab.core.text import count, shorten
 from boolab.logs.outcomes.label_file import BENCHMARK, HAND, LabelFile, Line, OutcomeWord
 from boolab.logs.units import LabelUnit
 
@@ -86,7 +86,7 @@ class Agreement(NamedTuple):
     agreeing: int
 
     def __str__(self) -> str:
-        return f"{self.source} agrees with {self.agreeing:,} of {count(self.units, 'label')} by hand"
+        return f"{shorten(self.source)} agrees with {self.agreeing:,} of {count(self.units, 'label')} by hand"
 
 
 def agreements(units: Iterable[Sequence[Line]]) -> list[Agreement]:

@@ -9,14 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import boolab as bl
 from boolab.core.run import Run, RunLabel
 from boolab.core.run_labels import LabelCounts, label_of, turn_label
 from boolab.errors import ReadWarning, SettingError
+from boolab.frames.runs import distinct_runs
 from boolab.logs.load import iterate_logs
-from boolab.logs.outcomes.label_file import Line, append_lines, make_header, make_label, make_undo
-from boolab.logs.outcomes.labels import label_by_file
+from boolab.logs.outcomes.label_file import Line, append_lines, make_header, make_label, make_undo, parse_labels
+from boolab.logs.outcomes.labels import JoinedLabels, label_by_file
 from boolab.logs.units import LabelUnit, units_of_run
 from tests.logs.outcomes.test_resolve import session
 
@@ -219,6 +222,56 @@ def test_runs_df_has_the_source_and_the_reason(folder: Path) -> None:
     verdict = bl.load_runs([{"messages": CHAT, "success": False}])
     assert bl.runs_df(verdict)["success_source"].tolist() == ["benchmark"]
     assert bl.runs_df(ONE)["success_source"].isna().all()
+
+
+def test_of_two_copies_the_labelled_one_stays() -> None:
+    labelled = replace(TWO, labels=(RunLabel(False, "hand", "", 2),))
+    for runs in ([TWO, labelled], [labelled, TWO]):
+        assert distinct_runs(runs)[0] == [labelled]
+
+
+@given(
+    st.lists(
+        st.dictionaries(
+            st.sampled_from(
+                [
+                    "id",
+                    "print",
+                    "run_id",
+                    "label",
+                    "source",
+                    "who",
+                    "at",
+                    "undo",
+                    "units",
+                    "seed",
+                    "boolab_labels",
+                    "question",
+                    "replaces",
+                    "settles",
+                    "again",
+                    "turn",
+                    "note",
+                    "why",
+                ]
+            ),
+            st.sampled_from(
+                [None, 1, True, [], {}, ["a"], "a", "success", "hand", "tests", "2026-11-27T17:00:00Z", "\ud800"]
+            ),
+        )
+    )
+)
+def test_any_lines_are_labels_or_an_error(lines: list[dict[str, Any]]) -> None:
+    data = b"".join([json.dumps(line).encode() + b"\n" for line in lines])
+    try:
+        file = parse_labels(data, Path("labels.jsonl"))
+        joined = JoinedLabels([file], ["tests"])
+        joined.apply([ONE, TWO])
+        assert all(map(str, joined.notes()))
+        assert isinstance(file.header, dict)
+        assert all(isinstance(print_, str) for print_ in file.order)
+    except SettingError:
+        pass
 
 
 def test_labels_are_counted_by_source() -> None:

@@ -126,6 +126,9 @@ def test_a_broken_line_elsewhere_is_an_error_with_its_number() -> None:
         ({"boolab_labels": 2}, "this boolab reads version 1"),
         ({"units": [3]}, "'units' holds"),
         ({"id": 3, "print": "a", "label": "success"}, "'id' is 3"),
+        ({"boolab_labels": 1, "seed": []}, "'seed' is"),
+        ({"boolab_labels": 1, "question": [1]}, "'question' is"),
+        ({"print": "a", "run_id": {}, "label": "success"}, "'run_id' is"),
     ],
 )
 def test_a_line_of_another_kind_is_an_error(line: Any, why: str) -> None:
