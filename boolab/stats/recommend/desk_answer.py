@@ -44,7 +44,7 @@ def desk_answer(runs: Sequence[Run], scope: Scope = "auto", identity: Identities
     keys = agent_columns(runs_df(list(runs)), scope)
     if keys:
         names = " and ".join(keys)
-        msg = f"labels='desk': the runs differ in {names}, and one answer for all shows nothing of each: give those of one"
+        msg = f"labels='desk': the runs differ in {names}, and one answer shows nothing of each: give those of one"
         raise SettingError(msg)
     desk = Desk(runs, _file_of(runs), scope=scope, identity=identity)
     state, units, design = desk.state, desk.units, desk.design

@@ -250,17 +250,18 @@ def _recommend_by_desk(
         error=error,
         desk=answer,
     )
-    group = decide(names, unit_of_ledger(units), units, question, {})
+    group, counts = decide(names, unit_of_ledger(units), units, question, {}), count_labels([units], runs)
     frame, words = groups_frame([group], [], order), words_of(group)
     return Decision(
         title=f"Which limits keep {level(answer.keep)} of the successes, at {level(answer.confidence)} confidence",
         frame=frame,
         sentences=tuple(sentences_of(group, words)),
-        notes=tuple(DataNotes(kind.runs, units, question, objective, [units]).notes([group])),
+        notes=tuple(DataNotes(kind.runs, units, question, objective, [units], counts).notes([group])),
         table=table_of_groups(frame, []),
         groups=(group,),
         counted=_limits_of(ledger, scope, None, identity),
         verdict=verdict_of([group], [words]),
+        labels=counts,
     )
 
 
