@@ -363,6 +363,13 @@ def add_question(parser: argparse.ArgumentParser) -> None:
         choices=("label", "ended"),
         help="what a success is: a label, or that the turn ended by itself (default: labels in groups that have any)",
     )
+    advice.add_argument(
+        "--unlabelled",
+        choices=("bounds", "proxy"),
+        default="bounds",
+        help="what runs without a label are in groups that have some: bounds: each that a limit stops counts as a lost "
+        "success; proxy: all runs of such a group count by whether they ended by themselves (default: %(default)s)",
+    )
 
 
 def option_of(axis: str) -> str:
@@ -405,6 +412,7 @@ def _question(args: argparse.Namespace) -> Question:
         confidence=args.confidence,
         objective=args.objective,
         success=args.success,
+        unlabelled=args.unlabelled,
         labels=args.labels,
         trust=args.trust,
         prices=args.prices,

@@ -38,6 +38,7 @@ class Question:
         confidence: That it is kept.
         objective: What to save.
         success: "label", "ended", or None for labels in the groups that have any, and "ended" in the others.
+        unlabelled: What runs without a label are in groups that have some: see `recommend`.
         labels: A file of labels.
         trust: Sources of evidence that count as labels.
         prices: Whether costs that logs lack are computed at list prices: see `load_runs`.
@@ -52,6 +53,7 @@ class Question:
     confidence: float = 0.95
     objective: MeasureName = "cost"
     success: Literal["label", "ended"] | None = None
+    unlabelled: Literal["bounds", "proxy"] = "bounds"
     labels: str | None = None
     trust: tuple[str, ...] = ()
     prices: bool = True

@@ -67,6 +67,7 @@ def python(study: Study, inputs: LogInputs) -> str:
     ]
     arguments += [f"by={list(question.by)!r}"] if question.by is not None else []
     arguments += [f"success={question.success!r}"] if question.success else []
+    arguments += [f"unlabelled={question.unlabelled!r}"] if question.unlabelled != "bounds" else []
     grid = study.searched_values
     arguments += [f"grid={_grid(grid)}"] if grid else []
     lines = ["import boolab as bl"]
@@ -124,6 +125,7 @@ def shell(study: Study, inputs: LogInputs, command: str = "whatif", options: Seq
     words += ["--trust", ",".join(question.trust)] if question.trust else []
     words += ["--policy", question.policy] if question.policy else []
     words += ["--success", question.success] if question.success else []
+    words += ["--unlabelled", question.unlabelled] if question.unlabelled != "bounds" else []
     words += [] if question.prices else ["--no-prices"]
     words += ["--format", inputs.format] if inputs.format else []
     words += ["--since", inputs.since[0]] if inputs.since else []

@@ -425,7 +425,9 @@ def study_of_runs(runs: list[Run], question: Question, loaded_logs: Reading, *, 
     margins = {}
     with parts_bar("comparing limits", 1 + len(on_values), show=progress) as move:
         found = _decision(runs, question)
-        by_label = _label_flags(runs, scopes, question, found.keys)
+        by_label = _label_flags(runs, scopes, question, found)
+        if question.unlabelled == "proxy":  # labels of groups with the proxy count nowhere
+            runs = [run if kind else remove_label(run) for run, kind in zip(runs, by_label, strict=True)]
         units = list(units_of_runs(runs, scopes, by_label))
         move()
         for axis, values in on_values.items():
@@ -447,8 +449,12 @@ def _sums(
     return sum_units(units, by_label, grid, question, found.keys)
 
 
-def _label_flags(runs: Sequence[Run], scopes: Sequence[str], question: Question, keys: Sequence[str]) -> list[bool]:
+def _label_flags(runs: Sequence[Run], scopes: Sequence[str], question: Question, found: Decision) -> list[bool]:
     """Of each run, whether the successes of its group are labels: as `recommend` decides it."""
+    keys = found.keys
+    if question.unlabelled == "proxy" and found.groups:
+        is_label = {key_of(group.names): group.labelled for group in found.groups}
+        return [is_label.get(key, False) for key in group_keys(runs, keys)]
     labelled = [is_labelled(run, by_turn=scope == "turn") for run, scope in zip(runs, scopes, strict=True)]
     if question.success is None and keys:
         return flag_labelled_groups(group_keys(runs, keys), roots_in(runs), labelled)
@@ -465,6 +471,7 @@ def _decision(runs: list[Run], question: Question) -> Decision:
             question.objective,
             by=question.by,
             success=question.success,
+            unlabelled=question.unlabelled,
             grid=searched_grid(question),
             **question.counting_arguments,
         )

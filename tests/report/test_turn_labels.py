@@ -87,3 +87,17 @@ def test_caplab_counts_labelled_turns(logs: Path) -> None:
     table = CapTables(runs, CapQuestion(objective="steps")).get_table(Setting())
     assert table.answer(Setting())["kept"]["of"] == len(runs)
     assert (table.noun, table.ledger.success_by) == ("turn", "label")
+
+
+def test_the_proxy_may_stand_in_for_missing_labels(logs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = logs / "boolab-labels.jsonl"
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))  # one turn has no label
+    words = ("whatif", str(logs), "--json", "--max-steps", "1,2")
+    assert json.loads(printed(capsys, *words))["data"]["success_by"] == "label"
+    found = json.loads(printed(capsys, *words, "--unlabelled", "proxy"))
+    assert found["data"]["success_by"] == "turn ended by itself"
+    assert found["recommendation"]["groups"][0]["success_by"] == "turn ended by itself"
+    assert "proxy" in " ".join(found["data"]["notes"])
+    study = study_of([str(logs)], Question(unlabelled="proxy"))
+    assert [(kind.proxy, kind.noun) for kind in study.counted_units] == [(True, "turn")]
+    assert not any(run.labels for run in study.runs)

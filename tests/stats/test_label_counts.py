@@ -43,5 +43,11 @@ def test_nothing_is_stated_where_nothing_is_labelled() -> None:
     assert "labelled" not in str(bl.recommend(RUNS)).split("\n")[0]
 
 
+def test_the_proxy_in_place_of_labels_is_named() -> None:
+    found = bl.recommend(LABELLED, unlabelled="proxy")
+    assert found.known == ""
+    assert any(note.startswith("No label is used: by a proxy, a run that ended by itself") for note in found.notes)
+
+
 def test_a_frame_has_no_sources() -> None:
     assert bl.recommend(bl.recording_df(LABELLED)).known == "6 labelled; 3 unknown."

@@ -55,7 +55,8 @@ def shared_agent_notes(groups: Sequence[GroupDecision], keys: Sequence[str]) -> 
 class DataNotes:
     """Notes on the data of some groups.
 
-    `units`: what is counted of them. Their successes are all labels, or all the proxy.
+    `units`: what is counted of them. Their successes are all labels, or all the proxy. `proxy`: whether it stands in
+    where some labels are missing.
     """
 
     def __init__(
@@ -66,6 +67,8 @@ class DataNotes:
         objective: str,
         every: Sequence[Ledger],
         labels: LabelCounts,
+        *,
+        proxy: bool = False,
     ) -> None:
         self._runs = runs
         self._units = units
@@ -73,6 +76,7 @@ class DataNotes:
         self._objective = objective
         self._every = every
         self._labels = labels
+        self._by_proxy = proxy
         self.noun = unit_of_ledger(units)
 
     def notes(self, groups: Sequence[GroupDecision]) -> Iterator[str]:
@@ -171,7 +175,8 @@ class DataNotes:
             noun = self.noun
             label = f"A success is a {noun} with a success label: {base:,} of {count(labelled, f'labelled {noun}')}."
             return f"{self._labels}. {label}" if labelled else label
-        why = "No label is used" if self._runs.success_by == LABEL else "No run has a success label"
+        unused = self._by_proxy or self._runs.success_by == LABEL
+        why = "No label is used" if unused else "No run has a success label"
         return (
             f"{why}: by a proxy, a {self.noun} that ended by itself counts as a success, {base:,} of "
             f"{count(int(roots.sum()), self.noun)}. The proxy does not show whether the work was good."

@@ -190,7 +190,8 @@ def recommend(
     notes = []
     for kind in kinds:
         of_kind = [group for own, group in decided if own is kind]
-        data = DataNotes(kind.runs, kind.units, question, objective, every, count_labels([kind.units], recorded))
+        counts = count_labels([kind.units], recorded)
+        data = DataNotes(kind.runs, kind.units, question, objective, every, counts, proxy=unlabelled == "proxy")
         notes.append(([group_name(group.names) for group in of_kind], [*data.notes(of_kind)]))
     one_for_all = compare_with_one(kinds, [group for _, group in decided], keys, question)
     groups = _order_groups([group for _, group in decided], runs, keys)
