@@ -185,7 +185,7 @@ class _Parser:
     def parse(self) -> None:
         """Read the whole line."""
         position = 0
-        while position < len(self._text):
+        while position < len(self._text) and len(self.commands) < MAX_COMMANDS:
             match = _TOKEN.match(self._text, position)
             if match is None:
                 word, position = self._read_word(position)
@@ -238,7 +238,9 @@ class _Parser:
         while self._text[position : position + 1] in (" ", "\t"):
             position += 1
         target, end = self._read_word(position) if _PART.match(self._text, position) else ("", position)
-        if not operator.lstrip("0123456789").startswith(_INPUT) and not (operator.endswith("&") and _is_stream(target)):
+        is_output = not operator.lstrip("0123456789").startswith(_INPUT)
+        is_file = is_output and not (operator.endswith("&") and _is_stream(target))
+        if is_file and len(self._redirects) < MAX_WORDS:
             self._redirects.append(Redirect(target, ">>" in operator))
         return end
 

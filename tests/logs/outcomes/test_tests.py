@@ -300,7 +300,16 @@ def test_evidence_names_command_step_counts_and_time() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["$(" * 50_000, "`" * 100_001, "'" * 99_999, "a=1 " * 50_000, "do " * 60_000, "<<A\n" * 40_000]
+    "text",
+    [
+        "$(" * 50_000,
+        "`" * 100_001,
+        "'" * 99_999,
+        "a=1 " * 50_000,
+        "do " * 60_000,
+        "<<A\n" * 40_000,
+        " > open(" * 20_000,
+    ],
 )
 def test_long_hostile_command_is_read_in_time(text: str) -> None:
     assert evidence(EDIT, Shell(text + "pytest", "x" * 100_000, 0)).outcome in ("success", "unknown")
