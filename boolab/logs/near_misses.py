@@ -38,11 +38,6 @@ def _is_langchain(line: Mapping[str, Any]) -> bool:
     )
 
 
-def _is_console_span(line: Mapping[str, Any]) -> bool:
-    spans = [line, *map(mapping, items(line.get("spans")))]
-    return any({"trace_id", "span_id"} <= mapping(span.get("context")).keys() for span in spans)
-
-
 def _is_langfuse(line: Mapping[str, Any]) -> bool:
     parts = [line, *map(mapping, items(line.get("observations")))]
     return any("traceId" in part and text(part.get("type")).upper() in _OBSERVATIONS for part in parts)
@@ -75,16 +70,6 @@ TABLE: Final = (
         looks=_is_langchain,
     ),
     NearMiss("", "observations of Langfuse, which are not read", looks=_is_langfuse),
-    NearMiss(
-        "",
-        "a trace of the OpenAI Agents SDK, which is not read",
-        looks=lambda line: text(line.get("object")) in ("trace", "trace.span"),
-    ),
-    NearMiss(
-        "",
-        "spans as OpenTelemetry's console exporter prints them, which are not read: export OTLP JSON",
-        looks=_is_console_span,
-    ),
     NearMiss(
         "",
         "what Cline, Roo Code or Kilo Code show of a task: api_conversation_history.json beside it is read",

@@ -313,6 +313,7 @@ IDS: Final = frozenset((
     "tool_call_id", "tool_use_id", "toolCallId", "llm_response_id", "response_id", "requestId", "spanId",
     "parentSpanId", "traceId", "$rewindTo", "trajectory_id", "source_call_id", "parentId", "eval_id", "run_id",
     "conversation_id", "tool_id", "apiCallId", "messageId", "parentToolCallId", "stepUuid",
+    "trace_id", "span_id", "parent_id", "group_id", "session.id",
 ))  # fmt: skip
 ISO: Final = re.compile(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)?")
 

@@ -36,8 +36,6 @@ BY_NAME: Final = {
 BY_CONTENT: Final[dict[str, tuple[Any, ...]]] = {
     "LangChain or LangGraph": ({"messages": [{"type": "human", "data": {"content": "go"}}]},),
     "Langfuse": ({"id": "1", "traceId": "t", "type": "GENERATION", "input": {"messages": []}},),
-    "OpenAI Agents SDK": ({"object": "trace.span", "id": "s", "trace_id": "t", "span_data": {"type": "generation"}},),
-    "console exporter": ({"name": "chat", "context": {"trace_id": "0x1", "span_id": "0x2"}},),
 }
 
 

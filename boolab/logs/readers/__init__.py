@@ -40,7 +40,7 @@ SIGNS: Final[Mapping[str, frozenset[str | bytes]]] = {
         "opencode": ("id", "info", "sessionID", b"SQLi"),
         "openhands_v0": ("action", "instance_id", "issue", "observation"),
         "openhands_v1": ("agent", "instance_id", "issue", "kind"),
-        "otel": ("resourceSpans",),
+        "otel": ("context", "data", "object", "resourceSpans", "spans", "traces"),
         "parquet": (b"PAR1",),
         "pi": ("type=message", "type=session"),
         "qwen": ("parentUuid",),

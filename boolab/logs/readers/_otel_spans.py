@@ -14,6 +14,7 @@ from boolab.core.finish_reasons import finish_reason
 from boolab.core.types import REDACTED
 from boolab.io.json_input import JSON, items, json_text, mapping, parse, text
 from boolab.logs.fields import content_text, name_or_none, time_ms
+from boolab.logs.readers._otel_dialects import as_gen_ai
 
 CHAT: Final = "chat"
 TOOL: Final = "execute_tool"
@@ -73,13 +74,26 @@ def spans_of(document: Mapping[str, Any]) -> Iterator[object]:
 class Span:
     """The facts of a span at a place in the file."""
 
-    __slots__ = ("about", "end", "error", "given", "key", "kind", "made", "order", "parent", "start", "version")
+    __slots__ = (
+        "about",
+        "asked",
+        "end",
+        "error",
+        "given",
+        "key",
+        "kind",
+        "made",
+        "order",
+        "parent",
+        "start",
+        "version",
+    )
 
     def __init__(self, span: Mapping[str, Any], index: int) -> None:
         trace = text(span.get("traceId"))
         self.key: Key = (trace, text(span.get("spanId")))
         self.parent: Key = (trace, text(span.get("parentSpanId")))
-        attributes = _attributes(span.get("attributes"))
+        attributes = as_gen_ai(_attributes(span.get("attributes")), text(span.get("name")))
         self.version = name_or_none(span.get(SERVICE_VERSION))
         self.kind = _kind(attributes)
         """`chat`, `execute_tool` or `invoke_agent`; empty for other spans."""
@@ -94,6 +108,8 @@ class Span:
             self.error = text(attributes.get("error.type")) or text(status.get("message")) or "error"
         self.given: list[SpanMessage] = []
         """The new messages of the input."""
+        self.asked: list[str] = []
+        """The ids of the calls that these may answer: those of the last response that the input has."""
         self.made: list[SpanMessage] = []
         """The output: one message for each alternative."""
         self.about: dict[str, Any] = {}
@@ -115,6 +131,8 @@ class Span:
         instructions = _parse_structured(attributes.get("gen_ai.system_instructions"))
         system = _message({"role": "system", "parts": instructions}) if instructions else SpanMessage("system")
         self.given = ([system] if system.text else []) + _new_messages(inputs)
+        last = next((message for message in reversed(inputs) if message.role in _MODELS), None)
+        self.asked = [call_id for call_id, _, _ in last.calls] if last is not None else []
 
     def adopt(self, other: Span) -> None:
         """Add what this span lacks from one within it about the same response."""
@@ -135,6 +153,8 @@ def _kind(attributes: Mapping[str, Any]) -> str:
 
 
 def _attributes(entries: object) -> dict[str, Any]:
+    if isinstance(entries, dict):  # other exporters write them as an object
+        return {**entries}
     attributes = {}
     for entry in items(entries):
         name = text(mapping(entry).get("key"))

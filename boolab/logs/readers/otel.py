@@ -24,6 +24,8 @@ span of a tool is an error. For results that are only in messages it is unknown.
 by convention; if it is less than these, the instrumentation excludes them. If its agent's span failed, a run ended in
 an error, was stopped by a step cap, or was aborted, by the error's name. There are no labels. Costs are only known if
 the instrumentation adds `gen_ai.usage.cost`.
+
+Spans of OpenInference, of a console exporter and of the OpenAI Agents SDK are turned into these: see `_otel_dialects`.
 """
 
 from __future__ import annotations
@@ -40,6 +42,7 @@ from boolab.core.types import REDACTED, Stop, StopReason, Usage
 from boolab.io.json_input import Damage, items, json_values, mapping, micro, text, whole
 from boolab.logs.builder import RunBuilder
 from boolab.logs.fields import Head, effort_of, name_or_none
+from boolab.logs.readers._otel_dialects import HANDOFF, is_other_span, other_spans
 from boolab.logs.readers._otel_spans import AGENT, CHAT, TOOL, Key, Span, SpanMessage, result_of, spans_of
 from boolab.logs.step_builder import elapsed_ms
 
@@ -54,10 +57,22 @@ _EFFORTS: Final = tuple(
 _TIERS: Final = tuple(
     f"{space}.{side}.service_tier" for side, space in product(("response", "request"), ("openai", "gen_ai.openai"))
 )
-LOOKED_FOR: Final = 'OTLP JSON: {"resourceSpans": [...]}, or lines of it, with gen_ai attributes'
+LOOKED_FOR: Final = (
+    'OTLP JSON: {"resourceSpans": [...]}, or lines of it, with gen_ai or openinference attributes, spans with "context"'
+    ' of a console exporter, or with "object" and "span_data" of the OpenAI Agents SDK'
+)
 
 MAX_DEPTH: Final = 32
-_CAPS: Final = ("maxturns", "max_turns", "maxiterations", "max_iterations", "maxsteps", "max_steps", "graphrecursion")
+_CAPS: Final = (
+    "maxturns",
+    "max_turns",
+    "max turns",
+    "maxiterations",
+    "max_iterations",
+    "maxsteps",
+    "max_steps",
+    "graphrecursion",
+)
 _CANCELLED: Final = ("cancel", "abort", "keyboardinterrupt")
 
 _NAMES: Final = {AGENT: "gen_ai.agent.name", TOOL: "gen_ai.tool.name"}
@@ -68,16 +83,20 @@ _Name: TypeAlias = tuple[str, str, str]
 
 def sniff(head: Head) -> bool:
     """Whether this is OTLP JSON with spans in it."""
-    return any(isinstance(mapping(value).get("resourceSpans"), list) for value in head.values)
+    return any(isinstance(mapping(value).get("resourceSpans"), list) or is_other_span(value) for value in head.values)
 
 
 def read(path: Path, damage: Damage) -> list[Run]:
     """The runs of one file."""
     spans = _Sorted()
+    groups: dict[str, str] = {}
     for number, value in json_values(path, damage):
         document = mapping(value)
         if isinstance(document.get("resourceSpans"), list):
             for span in spans_of(document):
+                spans.take(span, damage, number)
+        elif is_other_span(value):
+            for span in other_spans(value, groups):
                 spans.take(span, damage, number)
         elif not {"resourceMetrics", "resourceLogs"} & document.keys():
             damage.note(number, 'an entry without "resourceSpans"')
@@ -106,6 +125,7 @@ class _Sorted:
             self._spans[entry.key] = entry
 
     def runs(self, damage: Damage) -> list[Run]:
+        self._leave_out_wrappers()
         steps = self._steps()
         groups: dict[_Name, _RunSpans] = {}
         for span in steps:
@@ -120,6 +140,19 @@ class _Sorted:
                 groups[group.above].start(name, group.home)
         damage.line = None  # spans are taken in the order of time, not of lines
         return [group.run(titles[name], titles, damage) for name, group in groups.items() if group.is_run]
+
+    def _leave_out_wrappers(self) -> None:
+        """Leave out agents without name and input within which there are only agents, as around a workflow."""
+        within: dict[Key, set[str]] = {}
+        for span in self._spans.values():
+            owner = self._owner(span.key)
+            if owner is not None:
+                within.setdefault(owner.key, set()).add(span.kind)
+        for key, kinds in within.items():
+            span = self._spans[key]
+            if kinds == {AGENT} == {span.kind} and not (span.given or text(span.about.get(_NAMES[AGENT]))):
+                del self._spans[key]
+        self._above.clear()
 
     def _steps(self) -> list[Span]:
         """The spans in their order, each response once."""
@@ -228,6 +261,7 @@ class _RunSpans:
         """The ids of the open calls of the last response."""
         self._named: dict[str, list[str]] = {}
         """The same, by the names of their tools."""
+        self._handed_over = False
 
     def take(self, span: Span, home: Span | None) -> None:
         """Take one span, and the one of the agent or tool that it belongs to."""
@@ -304,7 +338,7 @@ class _RunSpans:
             return ("aborted", None) if any(word in message for word in _CANCELLED) else ("error", error)
         if self._builder.truncated:
             return None, None
-        if not steps:
+        if not steps or self._handed_over:
             return "finished", None
         if steps[-1].error:
             return "error", steps[-1].error
@@ -322,6 +356,7 @@ class _RunSpans:
         step.id = text(span.about.get("gen_ai.response.id")) or span.key[1]
         self._waiting.clear()
         self._named.clear()
+        self._handed_over = False
         if span.made:  # others are alternatives
             message = span.made[0]
             step.add_text(message.text)
@@ -352,6 +387,7 @@ class _RunSpans:
         """Add what precedes a response: results that no span has, and users' messages."""
         builder = self._builder
         has_prompt = False
+        self._known.update(span.asked)
         for message in messages:
             self._known.update(call_id for call_id, _, _ in message.calls)
             for call_id, content in message.results:
@@ -386,6 +422,7 @@ class _RunSpans:
             if home is None or home.kind == AGENT:  # within a tool it is the same call
                 damage.answers_no_call()
             return
+        self._handed_over = self._handed_over or attributes.get("gen_ai.tool.type") == HANDOFF
         duration = elapsed_ms(span.start, span.end)
         content = result_of(attributes.get("gen_ai.tool.call.result")) or span.error
         if call_id and self._settle(call_id, content, span, duration):
