@@ -29,8 +29,9 @@ from boolab.cli.arguments import (
 )
 from boolab.cli.help import Command
 from boolab.cli.terminal import ERASE_BELOW, clip_columns
+from boolab.core.commands import insert_program
 from boolab.core.text import count, flatten, replace_controls, shorten
-from boolab.display.text import capitalize
+from boolab.display.text import capitalize, wrap_text
 from boolab.errors import SettingError
 from boolab.limits.table import AGENT_LIMITS, LIMITS
 
@@ -132,7 +133,7 @@ def run(args: argparse.Namespace) -> int:
         scope=args.scope,
     )
     if args.status:
-        print("\n".join(status_lines(desk)))
+        _print_status(desk)
         return 0
     if args.disagreements:
         print("\n".join(disagreement_lines(desk)))
@@ -148,7 +149,7 @@ def run(args: argparse.Namespace) -> int:
             DeskPage(desk, sys.stdout, keyboard.read_key, keyboard.read_line, keyboard.show).ask()
         finally:
             print()
-    print("\n".join(status_lines(desk)))
+    _print_status(desk)
     return 0
 
 
@@ -289,6 +290,19 @@ def _opening(desk: Desk, criterion: str) -> Iterator[str]:
         yield from plan_in_words(desk.plan, desk.design, desk.recorded.noun, looser_value(desk.recorded.lengths(axis)))
         yield f"One {desk.recorded.noun} of each task, or session, is asked about. Answers go to {desk.file.path}."
         yield ""
+
+
+def _print_status(desk: Desk) -> None:
+    """Print what the answers show; if a value is shown to keep enough, the decision too."""
+    from boolab.stats.recommend.desk_answer import desk_answer
+    from boolab.stats.recommend.recommend import decide_at_desk
+
+    print("\n".join(wrap_text(line) for line in status_lines(desk)))
+    if desk.file.header.get("question") and any(desk.state.setting.values()):
+        runs = list(desk.runs)
+        answer = desk_answer(runs, desk.scope, desk.identity, desk)
+        print()
+        print(insert_program(str(decide_at_desk(answer, scope=desk.scope, identity=desk.identity))))
 
 
 def status_lines(desk: Desk) -> Iterator[str]:

@@ -117,6 +117,21 @@ def test_status_and_export_read_the_file_beside_the_logs(logs: Path, capsys: pyt
     assert {row["source"] for row in rows} == {"hand"}
 
 
+def test_status_gives_the_decision_once_a_value_is_shown(logs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    labels = logs / "elsewhere.jsonl"
+    runs = bl.load_runs(str(logs / "runs.jsonl"))
+    desk = Desk(runs, labels, {"max_steps": [8]}, who="ann", pi=1)
+    desk.start("tests pass")
+    while (question := desk.next_unit) is not None:
+        desk.answer(question, "failure" if len(question.run.steps) > 8 else "success")
+    failed = sum(len(run.steps) > 8 for run in runs)
+    state = desk.state.values[0]
+    assert (state.verdict, state.successes) == ("yes" if 60 - failed >= 59 else "undecided", 60 - failed)
+    assert main(["label", str(logs), "--labels", str(labels), "--status"]) == 0
+    told = capsys.readouterr().out
+    assert ("on record it keeps" in told) == (state.verdict == "yes")
+
+
 def test_disagreements_and_merge_of_two_files(logs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ann = new_desk(logs, FEW)
     (logs.parent / "bob.jsonl").write_bytes((logs / "labels.jsonl").read_bytes())
@@ -136,11 +151,11 @@ def test_disagreements_and_merge_of_two_files(logs: Path, capsys: pytest.Capture
 
 @pytest.mark.skipif(sys.platform == "win32", reason="it has no pseudo-terminals")
 def test_killed_terminal_loses_no_answer(logs: Path) -> None:
-    """In a real pseudo-terminal: three answers, then kill -9; the next start goes on."""
+    """In a real pseudo-terminal: three answers, then a kill; the next start goes on."""
     labels = logs / "boolab-labels.jsonl"
     command = [sys.executable, "-m", "boolab", "label", str(logs), "--max-steps", "8,3", "--criterion", "tests pass"]
     n_answers = 0
-    for keys in ("sfs", "f"):
+    for keys in ("fff", "f"):  # no success: the seed is drawn, and two long ones might decide
         n_answers += len(keys)
         own_end, terminal = pty.openpty()
         with subprocess.Popen(command, stdin=terminal, stdout=terminal, stderr=terminal) as process:
@@ -162,5 +177,8 @@ def read_page(terminal: int) -> None:
     shown, end = "", time.monotonic() + 60
     while not shown.endswith("w why  q") and time.monotonic() < end:
         if select.select([terminal], [], [], 1)[0]:
-            shown += os.read(terminal, 65536).decode("utf-8", "replace")
+            try:
+                shown += os.read(terminal, 65536).decode("utf-8", "replace")
+            except OSError:  # the command has ended
+                break
     assert shown.endswith("w why  q"), shown

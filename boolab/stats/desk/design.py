@@ -72,7 +72,8 @@ class DeskDesign:
         else:
             axis_and_values = {"axis": list(axes), "values": axes}
         end = {} if self.end is None else {"end": self.end}
-        return {**axis_and_values, "keep": self.keep, "confidence": self.confidence, "pi": self.pi, "unit": unit, **end}
+        shares = {"keep": float(self.keep), "confidence": float(self.confidence), "pi": float(self.pi)}
+        return {**axis_and_values, **shares, "unit": unit, **end}
 
 
 def design_of(question: Mapping[str, Any]) -> DeskDesign:

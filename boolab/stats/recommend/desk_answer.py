@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from boolab.core.run import Run, RunLabel
-from boolab.core.run_labels import HAND, add_label
+from boolab.core.run_labels import HAND, add_label, label_of, turn_label
 from boolab.core.text import count
 from boolab.core.types import Identities, Scope
 from boolab.errors import SettingError
@@ -26,13 +26,16 @@ from boolab.stats.recommend.groups import agent_columns
 from boolab.stats.recommend.question import DeskAnswer
 
 
-def desk_answer(runs: Sequence[Run], scope: Scope = "auto", identity: Identities | None = None) -> DeskAnswer:
+def desk_answer(
+    runs: Sequence[Run], scope: Scope = "auto", identity: Identities | None = None, desk: Desk | None = None
+) -> DeskAnswer:
     """The answer of the desk whose file stands beside the logs of some runs.
 
     Args:
         runs: The runs, as `load_runs` read them.
         scope: See `counterfactual`.
         identity: See `counterfactual`.
+        desk: The desk, where its file is elsewhere.
 
     Returns:
         The answer.
@@ -46,7 +49,7 @@ def desk_answer(runs: Sequence[Run], scope: Scope = "auto", identity: Identities
         names = " and ".join(keys)
         msg = f"labels='desk': the runs differ in {names}, and one answer shows nothing of each: give those of one"
         raise SettingError(msg)
-    desk = Desk(runs, _file_of(runs), scope=scope, identity=identity)
+    desk = desk or Desk(runs, _file_of(runs), scope=scope, identity=identity)
     state, units, design = desk.state, desk.units, desk.design
     shown = {axis: sum(v.axis == axis and v.verdict == "yes" for v in state.values) for axis in design.values}
     is_asked = dict(zip(units.prints, units.is_asked().tolist(), strict=True))
@@ -54,12 +57,15 @@ def desk_answer(runs: Sequence[Run], scope: Scope = "auto", identity: Identities
     is_long = dict(zip(units.prints, tight.tolist(), strict=True))
     labelled = {run.run_id: replace(run, success=None, labels=()) for run in runs}
     n_labels = weight = 0.0
-    for run, unit, print_ in zip(desk.recorded.runs, desk.recorded.units, desk.prints, strict=True):
+    for row, (run, unit, print_) in enumerate(zip(desk.recorded.runs, desk.recorded.units, desk.prints, strict=True)):
         outcome = desk.answers.get(print_, "unknown") if is_asked.get(print_) else "unknown"
         if outcome == "unknown":
             continue
         success = outcome == "success"
-        labelled[run.run_id] = add_label(labelled[run.run_id], RunLabel(success, HAND, "", unit.turn))
+        label = desk.labels.get(row) or (turn_label(run, unit.turn) if unit.turn else None) or label_of(run)
+        source = HAND if label is None else label.source
+        turn = None if desk.recorded.is_run(row) else unit.turn
+        labelled[run.run_id] = add_label(labelled[run.run_id], RunLabel(success, source, "", turn))
         n_labels += success
         weight += success / (1 if is_long[print_] else design.pi)
     answers = f"{count(state.n_answers, 'answer')} at the desk, in {desk.file.path}."

@@ -6,7 +6,6 @@ again. Units that are new at a later start are appended to the order, in a line 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -111,6 +110,7 @@ class Desk:
     ) -> None:
         self.file = read_labels(path)
         self.who, self.trust = who, tuple(trust)
+        self.runs, self.scope, self.identity = runs, scope, identity
         fixed = self.file.header.get("question")
         base = None if fixed is None else design_of(fixed)
         axes = [*(values or (base.values if base is not None else [AXIS]))]
@@ -265,9 +265,8 @@ class Desk:
 
     def _answers_of(self, file: LabelFile) -> dict[str, OutcomeWord]:
         outcomes: dict[str, OutcomeWord] = {}
-        n_units = Counter(unit.run_id for unit in self.recorded.units)
-        for run, unit, print_ in zip(self.recorded.runs, self.recorded.units, self.prints, strict=True):
-            is_run = unit.turn is None or (n_units[unit.run_id] == 1 and unit.last_step == len(run.steps))
+        for row, (run, unit) in enumerate(zip(self.recorded.runs, self.recorded.units, strict=True)):
+            print_, is_run = self.prints[row], self.recorded.is_run(row)
             label = label_of(run) if is_run else turn_label(run, unit.turn or 0)
             if label is not None and label.success is not None and label.source not in (HAND, *self.trust):
                 outcomes[print_] = "success" if label.success else "failure"  # others are in the file

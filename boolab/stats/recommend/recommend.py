@@ -38,7 +38,7 @@ from boolab.stats.recommend.groups import default_keys, kinds_of, name_of, share
 from boolab.stats.recommend.label_counts import count_labels
 from boolab.stats.recommend.notes import DataNotes, notes_by_kind, shared_agent_notes
 from boolab.stats.recommend.one_for_all import compare_with_one
-from boolab.stats.recommend.question import Question, axes_of, check_policy, measure_of
+from boolab.stats.recommend.question import DeskAnswer, Question, axes_of, check_policy, measure_of
 from boolab.stats.recommend.units import group_numbers, unit_of_ledger
 from boolab.stats.recommend.words import compared_in_words, sentences_of, verdict_of, words_of
 from boolab.stats.units import group_name, group_noun, keys_of, sources_of
@@ -229,7 +229,17 @@ def _recommend_by_desk(
     if not isinstance(runs, list):
         msg = "labels='desk': a frame or a file of steps has no texts by which units are known: give the runs"
         raise SettingError(msg)
-    answer = desk_answer(runs, scope, identity)
+    return decide_at_desk(desk_answer(runs, scope, identity), objective, scope, identity, seed)
+
+
+def decide_at_desk(
+    answer: DeskAnswer,
+    objective: MeasureName = "cost",
+    scope: Scope = "auto",
+    identity: Identities | None = None,
+    seed: int = 0,
+) -> Decision:
+    """The decision among the values that a desk shows to keep enough; see `recommend`."""
     if not any(answer.shown.values()):
         title = f"No limit is shown to keep {level(answer.keep)} of the successes yet"
         return Decision(title, groups_frame([], [], JOINT_AXES), answer.sentences, verdict=answer.sentences)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -41,6 +43,15 @@ class RecordedUnits:
     def noun(self) -> str:
         """What a unit is called."""
         return "turn" if any(unit.turn is not None for unit in self.units) else "run"
+
+    def is_run(self, row: int) -> bool:
+        """Whether a unit is the whole of its run, so that a label of the run is its own."""
+        run, unit = self.runs[row], self.units[row]
+        return unit.turn is None or (self._n_units[unit.run_id] == 1 and unit.last_step == len(run.steps))
+
+    @cached_property
+    def _n_units(self) -> Counter[str]:
+        return Counter(unit.run_id for unit in self.units)
 
     def lengths(self, axis: str) -> Ints:
         """The least whole value of an axis that would not stop each unit."""
