@@ -1,4 +1,4 @@
-"""Where agent harnesses keep their logs on a machine, and what is there. Files are counted, not opened."""
+"""Where agent harnesses keep their logs on a machine, and what is there. Logs are counted, not opened."""
 
 from __future__ import annotations
 
@@ -43,6 +43,8 @@ def found_logs(
     logs = []
     for name in sorted(globs):
         patterns = [pattern for glob in globs[name] if (pattern := _pattern(glob, folder, variables)) is not None]
+        reader: Any = readers().get(name)
+        patterns += reader.listed(folder, variables) if hasattr(reader, "listed") else []
         unread: dict[str, str] = {}
         stats = [stat for stat in _stats(patterns, unread) if stat.st_mtime >= after]
         all_stats = stats + [stat for stat in _stats(_parts(name, patterns), unread) if stat.st_mtime >= after]

@@ -1,5 +1,6 @@
 """Where harnesses keep their logs."""
 
+import json
 import os
 from datetime import UTC, datetime
 from pathlib import Path
@@ -60,6 +61,34 @@ def test_folder_variable_is_used_and_no_file_counts_twice(home: Path, tmp_path: 
     assert (claude.files, claude.bytes) == (3, 115)
     both = found_logs(home, environ={"CODEX_HOME": str(home / ".codex")})
     assert next(found for found in both if found.format == "codex").files == 1
+
+
+def test_projects_that_crush_lists_are_places(home: Path, tmp_path: Path) -> None:
+    put(tmp_path / "one/.crush/crush.db", 8, 100)
+    put(tmp_path / "two/data/crush.db", 9, 200)
+    data = [
+        f"{tmp_path}/one/.crush",
+        f"{tmp_path}/two/data",
+        f"{tmp_path}/one/.crush",
+        f"{tmp_path}/*",
+        "one",
+        "/\0",
+        7,
+    ]
+    projects = {
+        "projects": [{"path": "/x", "data_dir": path, "last_accessed": "2026-03-01T00:00:00Z"} for path in data]
+    }
+    for folder in (home / ".local/share/crush", tmp_path / "given"):
+        folder.mkdir(parents=True)
+        (folder / "projects.json").write_text(json.dumps(projects))
+    found = logs(home)["crush"]
+    assert found[2:6] == (2, 17, datetime.fromtimestamp(200, UTC), True)
+    assert found.places[-2:] == (f"{tmp_path}/one/.crush/crush.db", f"{tmp_path}/two/data/crush.db")
+    assert not found.unread
+    (home / ".local/share/crush/projects.json").write_text("[[")
+    assert logs(home)["crush"].files == 0
+    given = found_logs(home, environ={"CRUSH_GLOBAL_DATA": str(tmp_path / "given")})
+    assert next(found for found in given if found.format == "crush").files == 2
 
 
 def test_unsearchable_folder_is_reported_and_others_are_counted(

@@ -9,6 +9,7 @@ To add a format, add one module here. No registration is needed. Its parts:
   name their version. The reader adds that of a log to `damage.versions`.
 - `inner(folders)`, only if one log is spread over several folders: which of these sibling folders hold parts of logs,
   and are therefore not searched for logs.
+- `listed(home, variables)`, only if the harness keeps a list of the places of its logs: paths beside those of `PLACES`.
 
 Readers share `boolab.io.json_input` (from bytes to values, within limits), `boolab.logs.fields` (from values to texts
 and times) and `boolab.logs.builder` (from these to runs). A leading underscore marks a module that a few readers share.

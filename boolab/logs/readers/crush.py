@@ -27,6 +27,7 @@ from boolab.io.foreign_database import Database
 from boolab.io.json_input import Damage, flag, items, json_object, mapping, micro, text
 from boolab.logs.builder import RunBuilder
 from boolab.logs.fields import Head, one_line, time_ms
+from boolab.logs.readers._crush_projects import databases
 from boolab.logs.readers._sqlite import build_each, json_of, read_sessions, tables_in
 from boolab.logs.step_builder import StepBuilder, elapsed_ms
 
@@ -49,6 +50,11 @@ def sniff(head: Head) -> bool:
     tables = tables_in(head)
     sessions, messages = tables.get("sessions", frozenset()), tables.get("messages", frozenset())
     return sessions.issuperset(("id", "parent_session_id")) and messages.issuperset(("session_id", "role", "parts"))
+
+
+def listed(home: Path, variables: Mapping[str, str]) -> list[str]:
+    """The databases of the projects that Crush knows."""
+    return databases(home, variables)
 
 
 def read(path: Path, damage: Damage) -> list[Run]:
