@@ -15,7 +15,7 @@ import json
 import os
 import secrets
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -26,7 +26,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias, cast
 
-from boolab.core.text import count, first_of
 from boolab.errors import SettingError, StoreError
 from boolab.io.checks import repr_of
 from boolab.io.files import output_file, read_file, user_path
@@ -371,12 +370,3 @@ def check_question(file: LabelFile, question: Mapping[str, Any]) -> None:
             f"{file.path}: its question is fixed, because there are answers to it: {fixed}. Begin a new file for "
             "another question; its answer is then a second look at the same units"
         )
-
-
-def check_present(lines: Iterable[Line], prints: Collection[str], path: Path) -> None:
-    """Raise `SettingError` if there are labels for units that are not there."""
-    absent = [line for line in lines if line.get("print") not in prints]
-    if absent:
-        names = [repr_of(line.get("print", line.get("run_id"))) for line in absent]
-        raise SettingError(f"{path}: labels for {count(len(absent), 'unit')} that {'is' if len(absent) == 1 else 'are'}"
-                           f" not there: {first_of(names, _MAX_NAMES)}")  # fmt: skip

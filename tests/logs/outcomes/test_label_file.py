@@ -17,7 +17,6 @@ from boolab.errors import SettingError
 from boolab.logs.outcomes.label_file import (
     Line,
     append_lines,
-    check_present,
     check_question,
     coin_of,
     make_header,
@@ -231,13 +230,6 @@ def test_files_of_two_questions_are_no_one_desk() -> None:
     second = make_header("", {**QUESTION, "pi": 0.1}, replaces=first["seed"])
     for lines in permutations([first, second]):
         assert parse_labels(written(*lines), PATH).header == second
-
-
-def test_labels_for_units_that_are_not_there_are_refused() -> None:
-    lines = [make_label(unit(print_), "success") for print_ in ("a", "b")]
-    check_present(lines, {"a", "b"}, PATH)
-    with pytest.raises(SettingError, match=r"labels for 1 unit that is not there: 'b'"):
-        check_present(lines, {"a"}, PATH)
 
 
 def append_many(path: str, who: str) -> None:
