@@ -69,7 +69,8 @@ def test_note_is_kept_with_the_answer(tmp_path: Path) -> None:
 
 def test_page_has_24_lines_of_less_than_80_columns(tmp_path: Path) -> None:
     prompt = "long wörds 界 \x1b[31m" * 400
-    runs = tuple(bl.run_sync(None, f"{n} {prompt}", model=bl.ScriptedModel(["x\n" * 99])) for n in range(3))
+    agent = bl.Agent("a")
+    runs = tuple(bl.run_sync(agent, f"{n} {prompt}", model=bl.ScriptedModel(["x\n" * 99])) for n in range(3))
     for folder, own_runs in (("short", FEW), ("long", (*runs, *FEW))):
         (tmp_path / folder).mkdir()
         desk = new_desk(tmp_path / folder, own_runs)

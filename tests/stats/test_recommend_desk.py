@@ -85,3 +85,19 @@ def test_desk_answer_is_not_pooled_over_agents(tmp_path: Path) -> None:
     mixed = [replace(run, agent="b") if n % 2 else run for n, run in enumerate(runs)]
     with pytest.raises(SettingError, match="differ in agent"):
         bl.recommend(mixed, labels="desk")
+    with pytest.raises(SettingError, match="differ in agent"):
+        Desk(mixed, tmp_path / "new.jsonl", {"max_steps": [6]}).start()
+    assert not (tmp_path / "new.jsonl").exists()
+
+
+def test_subagents_belong_to_the_unit_of_their_root(tmp_path: Path) -> None:
+    runs = logs(tmp_path)
+    roots, scouts = runs[:100], runs[100:]
+    family = [*roots, *(replace(run, agent="scout", parent_run_id=roots[n].run_id) for n, run in enumerate(scouts))]
+    desk = Desk(family, tmp_path / "labels.jsonl", {"max_steps": [6]}, pi=1)
+    desk.start("tests pass")
+    assert len(desk.units.prints) == 100
+    stopped = {root.run_id for root in roots if len(root.steps) > 6}
+    stopped |= {roots[n].run_id for n, run in enumerate(scouts) if len(run.steps) > 6}
+    is_long = desk.recorded.is_long({"max_steps": [6]})["max_steps"][:, 0].tolist()
+    assert {unit.run_id for unit, long in zip(desk.recorded.units, is_long, strict=True) if long} == stopped

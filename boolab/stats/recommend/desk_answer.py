@@ -17,12 +17,10 @@ from boolab.core.run_labels import HAND, add_label, label_of, turn_label
 from boolab.core.text import count
 from boolab.core.types import Identities, Scope
 from boolab.errors import SettingError
-from boolab.frames.tables import runs_df
 from boolab.io.files import user_path
 from boolab.logs.outcomes.label_file import NAME, read_labels
 from boolab.stats.desk.words import value_in_words
 from boolab.stats.recommend.desk_session import Desk
-from boolab.stats.recommend.groups import agent_columns
 from boolab.stats.recommend.question import DeskAnswer
 
 
@@ -44,12 +42,8 @@ def desk_answer(
         SettingError: if there is no such file, or several; if it holds no question; or if the runs are of several
             agents, because one answer for all of them shows nothing of each.
     """
-    keys = agent_columns(runs_df(list(runs)), scope)
-    if keys:
-        names = " and ".join(keys)
-        msg = f"labels='desk': the runs differ in {names}, and one answer shows nothing of each: give those of one"
-        raise SettingError(msg)
     desk = desk or Desk(runs, _file_of(runs), scope=scope, identity=identity)
+    desk.check_agents()
     state, units, design = desk.state, desk.units, desk.design
     shown = {axis: sum(v.axis == axis and v.verdict == "yes" for v in state.values) for axis in design.values}
     is_asked = dict(zip(units.prints, units.is_asked().tolist(), strict=True))

@@ -18,6 +18,8 @@ import numpy as np
 from boolab.core.run import Run
 from boolab.core.run_labels import label_of, turn_label
 from boolab.core.types import Identities, Scope
+from boolab.errors import SettingError
+from boolab.frames.tables import runs_df
 from boolab.logs.outcomes.label_file import (
     HAND,
     HEADER,
@@ -50,6 +52,7 @@ from boolab.stats.desk.design import (
     propose_values,
 )
 from boolab.stats.desk.state import DeskState, OpenUnit, replay
+from boolab.stats.recommend.groups import agent_columns
 from boolab.stats.recommend.recorded_units import recorded_units
 
 AXIS: Final = "max_steps"
@@ -132,6 +135,7 @@ class Desk:
 
         `criterion`: what a success is, in the user's words; it stays in the file.
         """
+        self.check_agents()
         header = self.file.header
         if header.get("question") is None or (not self.file.has_answers and header["question"] != self.question):
             replaced = header.get("seed") if header else None
@@ -140,6 +144,19 @@ class Desk:
         if prints:
             last = max((str(line["id"]) for line in self.file.lines if "id" in line), default="")
             self._append({**make_order(prints), "id": make_id(last)})  # later than all others, also in one second
+
+    def check_agents(self) -> None:
+        """Raise `SettingError` if the runs are of several agents: one answer for all shows nothing of each.
+
+        The subagents of a run are no agents of their own here: a value holds for each run of a family.
+        """
+        keys = agent_columns(runs_df([run for run in self.runs if run.parent_run_id is None]), self.scope)
+        if keys:
+            names = " and ".join(keys)
+            raise SettingError(
+                f"the runs differ in {names}, and one answer for all shows nothing of each: give the logs of one, "
+                "with a file of labels of its own"
+            )
 
     def refresh(self) -> None:
         """Read the file anew: others may have answered."""
