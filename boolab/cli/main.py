@@ -48,6 +48,7 @@ COMMANDS: Final = {
     "watch": ("watch", "follow running agents as their logs grow, and raise an alert where a limit would stop one"),
     "bench": ("bench", "judge stop rules on recorded runs that they were not chosen on, and write a submission"),
     "demo": ("demo", "show the answer on recorded public runs, with two figures; needs no logs, network or key"),
+    "model": ("model", "fetch the small language model that bl.LocalModel uses, and check it"),
     "lab": ("lab", "open JupyterLab on the notebooks"),
 }
 """Each command: its module in `boolab.cli`, which has a `COMMAND`, and its summary."""

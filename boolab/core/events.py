@@ -19,6 +19,8 @@ Kinds, with what their payload holds besides `message` and `part` (the places of
 |                                     | that follows is left out), steps, calls, charged; after_step      |
 | `retry`, `throttled`                | why the model's answer takes longer; step_number, if it was in a  |
 |                                     | step: they are emitted at once; after_step                           |
+| `ignored`                           | parameter, what: a parameter of a request that the server seems   |
+|                                     | to have ignored; step_number; after_step                          |
 | `input`, `reminder`                 | the user's message, as it was or wrapped; after_step              |
 | `nudge`, `continuation`             | the policy's message to the model; after_step                     |
 | `extension`, `continued`            | the same, or the user's message, beyond a cap; or, without a      |
@@ -57,8 +59,8 @@ FaultKind: TypeAlias = Literal[
 ]
 """What failed, in the `code` of a `fault`. Code depends on this word, never on the description: that is for people."""
 
-DURING_STEP: Final = frozenset({"retry", "throttled"})
-"""Events that are emitted during a step, because they take time; `subagent` is emitted so too."""
+DURING_STEP: Final = frozenset({"ignored", "retry", "throttled"})
+"""Events that are emitted during a step, because they are about its request; so is `subagent`."""
 
 
 def start_event(message: int, step_number: int, started_at: int | None) -> Event:

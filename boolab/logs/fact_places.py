@@ -119,6 +119,7 @@ EVENTS: Final[Mapping[str, Mapping[str, str]]] = {
     "extension": {"what": "text"},
     "fault": _FAULT,
     "grace": {"what": "text"},
+    "ignored": {"parameter": "tool", "what": "text"},
     "input": {"what": "text"},
     "nudge": {"what": "text"},
     "rejected": {**_CALL, "what": "text"},

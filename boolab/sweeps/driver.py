@@ -125,8 +125,9 @@ async def sweep(
         tools: As for `run`.
         root: As for `run`.
         score: As for `run`; a simulated model has its own if its profile has `success`.
-        concurrency: How many runs are active at once: 16 by default, but one of simulated models, which never wait.
-            With an executor: how many chunks of tasks are sent at once, by default two for each worker.
+        concurrency: How many runs are active at once: 16 by default, but one of simulated models, which never wait, and
+            as many as a model states that it can answer at once (`LocalModel`: its slots). With an executor: how many
+            chunks of tasks are sent at once, by default two for each worker or as many as the model states.
         store: The file that holds the runs; it is created if it does not exist.
         executor: Where to run: `"processes"` (one for each core), any `concurrent.futures` executor, or the client of a
             Dask cluster; by default in this event loop. Results come back here, and only whole runs do.
@@ -352,7 +353,7 @@ async def _work_through(
 ) -> None:
     """Run all tasks, and pass their runs to the sink."""
     if executor is None:
-        await _run_here(tasks, job, sink, bar, concurrency or (1 if job.never_waits else DEFAULT_CONCURRENCY))
+        await _run_here(tasks, job, sink, bar, concurrency or job.concurrency or DEFAULT_CONCURRENCY)
         return
 
     def receive_run(index: int, run: Run | Sequence[RunRecord], result: CellResult) -> None:
@@ -360,7 +361,8 @@ async def _work_through(
         bar.add(result)
 
     with open_pool(executor) as pool:
-        n_chunks = concurrency or _CHUNKS_PER_WORKER * pool.size
+        stated = None if job.never_waits else job.concurrency
+        n_chunks = concurrency or stated or _CHUNKS_PER_WORKER * pool.size
         chunk = (
             1
             if job.records_start and not job.never_waits

@@ -29,7 +29,7 @@ from boolab.runtime.engine.plan import TurnOptions, TurnPlan, plan_of
 from boolab.runtime.engine.turn import Turn
 from boolab.sweeps.cells import Cell, PlannedCell
 
-_RUN_EVENTS: Final = frozenset({"retry", "throttled"})
+_RUN_EVENTS: Final = frozenset({"ignored", "retry", "throttled"})
 _END_EVENTS: Final = frozenset({"sentinel"})
 _YIELD_EVERY: Final = 50
 

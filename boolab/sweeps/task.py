@@ -73,6 +73,15 @@ class Job:
         return all(traits.virtual and traits.own_tools is not None for traits in model_traits)
 
     @property
+    def concurrency(self) -> int | None:
+        """How many runs should be active at once: the least of what its models state; None if none states it."""
+        if self.never_waits:
+            return 1
+        models = self.model.values() if isinstance(self.model, Mapping) else [self.model]
+        stated = [traits.concurrency for traits in map(traits_of, models) if traits.concurrency is not None]
+        return min(stated, default=None)
+
+    @property
     def parts(self) -> list[tuple[str, object]]:
         """What is sent to workers, with the names that an error may give."""
         models = self.model.items() if isinstance(self.model, Mapping) else [(None, self.model)]
@@ -184,7 +193,8 @@ async def _run_all(job: Job, tasks: Sequence[Task], convert: Callable[[Done], Ru
             async for done_run in run_task(job, task)
         ]
 
-    results = [await run(task) for task in tasks] if job.never_waits else await asyncio.gather(*map(run, tasks))
+    one_by_one = job.concurrency == 1
+    results = [await run(task) for task in tasks] if one_by_one else await asyncio.gather(*map(run, tasks))
     return list(itertools.chain.from_iterable(results))
 
 

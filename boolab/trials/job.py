@@ -21,7 +21,7 @@ from boolab.runtime.agents.agent import Agent
 from boolab.runtime.engine.branch import branch_turn, turn_in_folder
 from boolab.runtime.engine.plan import TurnOptions
 from boolab.runtime.engine.turn import Turn
-from boolab.runtime.models.base import Emit, LocalModel, Model, Request, traits_of
+from boolab.runtime.models.base import Emit, Model, OfflineModel, Request, traits_of
 from boolab.runtime.tools.tool import ToolContext
 from boolab.runtime.worlds.protocol import World
 from boolab.sweeps.fingerprints import digest, fingerprint
@@ -87,7 +87,7 @@ class Diverged(Exception):
     """A branch made another call than the record."""
 
 
-class ReplayedTools(LocalModel):
+class ReplayedTools(OfflineModel):
     """A model whose calls get the results on record; it ends its run where it makes another call."""
 
     def __init__(self, model: Model, run: Run) -> None:

@@ -26,9 +26,9 @@ def every() -> Any:
 
 TOP: Final = """
     Abort Agent AgentEditor AnthropicModel BoolabError CapLab Compaction Compare GitWorld Guard Heatmap Inbox
-    Monitor OpenAIModel Policy Question RecordedModel Replay Run ScriptedModel SettingError SimulatedModel Step
-    StopRule Store SweepView ToolContext ToolError audit bash_tool boundaries_df branch calls_df compare_policies
-    counterfactual cycle detectors divergences doom_loop dynamic_turns error_streak errors events_df
+    LocalModel Monitor OpenAIModel Policy Question RecordedModel Replay Run ScriptedModel SettingError
+    SimulatedModel Step StopRule Store SweepView ToolContext ToolError audit bash_tool boundaries_df branch calls_df
+    compare_policies counterfactual cycle detectors divergences doom_loop dynamic_turns error_streak errors events_df
     finish_reasons_df first_divergence fit_profile fixed_turns judge label learn_stop load_agents load_dataset load_runs
     max_cost max_steps max_time max_tokens models outcomes plot_caps plot_steps plot_survival plot_tools plots policies
     priced read_logs read_steps recommend record recording_df resume run run_sync runs_df runs_from_table

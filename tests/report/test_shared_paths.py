@@ -102,7 +102,7 @@ def test_widgets_have_no_path(home: Path) -> None:
     page = bl.Replay(bl.load_runs(log)[0]).to_html()
     assert paths_in(page) == []
     assert any("~/.claude/projects/acme" in data for data in packed_in(["", page]))
-    assert SweepCounts(1, {}, str(home / "sweep.db")).snapshot("finished", 0.0)["store"] == "~/sweep.db"
+    assert SweepCounts(1, {}, str(home / "sweep.db")).snapshot("done", 0.0)["store"] == "~/sweep.db"
 
 
 @pytest.mark.slow  # it draws all figures

@@ -67,7 +67,9 @@ def test_files_and_stores_give_the_same_as_runs(aggregate: bool, tmp_path: Path)
     with bl.Store(tmp_path / "runs.db") as store:
         for run in MIXED:
             store.add(run)
-    for recorded in (frame, *(str(tmp_path / name) for name in ("runs.parquet", "steps.jsonl", "runs.db"))):
+    names = ("runs.parquet", "steps.jsonl", "runs.db")
+    records: list[pd.DataFrame | str] = [frame, *(str(tmp_path / name) for name in names)]
+    for recorded in records:
         found = bl.counterfactual(recorded, grid=GRID, by="model", aggregate=aggregate)
         pd.testing.assert_frame_equal(found, expected, check_dtype=False)
 

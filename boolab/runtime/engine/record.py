@@ -114,8 +114,8 @@ class TurnRecord:
     def note(self, kind: str, **payload: Any) -> None:  # noqa: ANN401 - facts of every kind
         """Record something exceptional. What happens within a step is reported after it, waiting at once."""
         in_step, n_steps = self._in_step(), len(self._history.steps)
-        if kind == "fault":
-            facts = {"event": "fault", "run_id": self.run_id, "step": n_steps + in_step}
+        if kind in ("fault", "ignored"):
+            facts = {"event": kind, "run_id": self.run_id, "step": n_steps + in_step}
             log.warning("run %s: %s", flatten(self.run_id), flatten(payload["what"]), extra=facts)
         if in_step and kind in DURING_STEP:
             facts = {"after_step": n_steps + 1, "step_number": n_steps + 1, **payload}

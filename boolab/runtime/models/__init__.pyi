@@ -10,3 +10,4 @@ from boolab.runtime.models.profile import Profile as Profile
 from boolab.runtime.models.remote.options import RateLimit as RateLimit
 from boolab.runtime.models.remote.options import Retry as Retry
 from boolab.runtime.models.remote.options import Timeouts as Timeouts
+from boolab.runtime.models.written_calls import WrittenCalls as WrittenCalls

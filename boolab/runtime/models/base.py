@@ -100,6 +100,8 @@ class Model(Protocol):
       that tool; if not, the tool is unknown.
     - `profile` (None): what a simulated model draws from.
     - `own_tools` (None): the names of tools that are offered when neither the agent nor the run has tools.
+    - `concurrency` (None): how many requests it can answer at once without becoming slower; None for any number.
+      Sweeps and trials have at most so many runs active at once, unless `concurrency=` is given.
     """
 
     @property
@@ -140,6 +142,7 @@ class ModelTraits(NamedTuple):
     replies_to: Callable[[str], bool] = _provides_nothing
     has_result_of: Callable[[str], bool] = _provides_nothing
     own_tools: Collection[str] | None = None
+    concurrency: int | None = None
     profile: Any = None
 
 
@@ -151,8 +154,8 @@ def traits_of(model: object) -> ModelTraits:
     return ModelTraits(**traits)
 
 
-class LocalModel:
-    """The base of models without a network, which can provide the results of their calls."""
+class OfflineModel:
+    """The base of models that answer from what they were given, and can provide the results of their calls."""
 
     async def respond(self, request: Request, emit: Emit | None = None) -> Response:
         """Answer a request.

@@ -23,7 +23,7 @@ from boolab.core.types import Response, ToolCall, ToolResult
 from boolab.errors import ModelError, ScriptExhausted, SettingError
 from boolab.io.checks import repr_of
 from boolab.io.files import read_file, user_path
-from boolab.runtime.models.base import Emit, LocalModel, Request
+from boolab.runtime.models.base import Emit, OfflineModel, Request
 from boolab.runtime.models.recording import (
     FIRST,
     MAX_BYTES,
@@ -368,7 +368,7 @@ async def _give_response(exchange: Exchange, request: Request, emit: Emit | None
     return exchange.response
 
 
-class RecordedModel(LocalModel):
+class RecordedModel(OfflineModel):
     """A model that replays recorded responses, from a run or from a recording of `bl.record`. It needs no network.
 
     Of a *run*: tools are not executed, because the results are recorded too; so are summaries and compactions. Under

@@ -16,7 +16,7 @@ from boolab.core.text import count
 from boolab.core.types import Response, ToolCall, ToolResult, Usage
 from boolab.errors import ModelError, ScriptError, ScriptExhausted
 from boolab.io.yaml_loader import read_document
-from boolab.runtime.models.base import RETRYABLE, Emit, LocalModel, Request
+from boolab.runtime.models.base import RETRYABLE, Emit, OfflineModel, Request
 from boolab.runtime.models.script import (
     FOREVER,
     Compiled,
@@ -34,7 +34,7 @@ _WORDS: Final = re.compile(r"(?<=\s)(?=\S)")
 """The beginnings of words: texts are streamed word by word."""
 
 
-class ScriptedModel(LocalModel):
+class ScriptedModel(OfflineModel):
     """A model that answers from a script. One instance serves any number of concurrent runs.
 
     Latencies pass on a virtual clock, unless `realtime` is set. The items of a script and its tool results are

@@ -28,7 +28,7 @@ from boolab.core.messages import History, Message, StepStart
 from boolab.core.run import Run
 from boolab.core.text import count
 from boolab.core.types import Response, Step, ToolCall, ToolResult
-from boolab.runtime.models.base import Emit, LocalModel, Request
+from boolab.runtime.models.base import Emit, OfflineModel, Request
 from boolab.runtime.models.profile import Profile
 from boolab.runtime.models.profile_parts import Reminder
 from boolab.runtime.models.trajectory import ALWAYS, SLOTS, PlannedStep, Rules, SimulatedTrajectory, make_texts
@@ -55,7 +55,7 @@ class _Played(NamedTuple):
     factor: float
 
 
-class SimulatedModel(LocalModel):
+class SimulatedModel(OfflineModel):
     """An agent that is drawn from a profile: its calls, results, tokens and times, and when it finishes.
 
     It provides the results of its tools, so no tool is executed. If neither the agent nor the run has tools, its own

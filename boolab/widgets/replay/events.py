@@ -106,7 +106,7 @@ _INPUT_EVENTS: Final = frozenset({"input", "reminder", "nudge", "continuation", 
 """Events whose messages stand among the run's inputs."""
 _ROW_EVENTS: Final = frozenset({"sentinel", "synthesis", "stop", "compaction", "world"})
 """Events that stand between steps (see `boolab.widgets.replay.events`), and those of files that were kept."""
-_STEP_EVENTS: Final = frozenset({"subagent", "retry", "throttled"})
+_STEP_EVENTS: Final = frozenset({"subagent", "ignored", "retry", "throttled"})
 """Events of the step in which they happened; all others come after it."""
 _LEFT_OUT_KEYS: Final = frozenset({"after_step", "call_id", "code", "step_number", "what", "text", "wait_ms"})
 

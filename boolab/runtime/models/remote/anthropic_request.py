@@ -28,7 +28,7 @@ from pydantic_core import from_json
 
 from boolab.core.context import Growing
 from boolab.core.messages import Message, Part, Reasoning, Text
-from boolab.core.types import ToolCall, ToolResult
+from boolab.core.types import Response, ToolCall, ToolResult
 from boolab.errors import SettingError
 from boolab.runtime.models.base import Emit, Request
 from boolab.runtime.models.remote.anthropic_stream import MessageDecoder, error_message
@@ -92,6 +92,9 @@ class Messages:
 
     def decoder(self, emit: Emit | None = None, prefix: str = "call") -> MessageDecoder:
         return MessageDecoder(emit, prefix)
+
+    def ignored_parameter(self, request: Request, response: Response) -> str:  # noqa: ARG002 - its servers ignore none
+        return ""
 
     def error_text(self, body: bytes) -> str:
         return error_message(parse_object(body) or {})

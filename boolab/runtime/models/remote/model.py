@@ -15,7 +15,7 @@ import functools
 import inspect
 import random
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple, Self
 
 from pydantic import SecretStr
 
@@ -33,6 +33,8 @@ from boolab.runtime.models.remote.transport import Answer, Endpoint, check_base_
 
 _RETRY: Final = Retry()
 _TIMEOUTS: Final = Timeouts()
+_OPTIONS: Final = ("base_url", "headers", "retry", "timeouts", "rate_limit", "prices", "context_window", "name")
+"""The settings that are not members of a request's body."""
 _LOG_THRESHOLD_MS: Final = 10
 """Shorter waits for the rate limit have no event."""
 _SUCCESSES: Final = range(200, 300)
@@ -158,6 +160,28 @@ class RemoteModel:
             raise SettingError(msg)
         return functools.partial(type(self), **self._settings), (self.model,)
 
+    def with_parameters(self, **parameters: JSON) -> Self:
+        """The same model with further members of each request's body, on the same connections.
+
+        Args:
+            **parameters: The members; they replace those of the same name.
+
+        Returns:
+            A model with the same address, key, limits and name.
+
+        Example:
+            >>> import boolab as bl
+            >>> model = bl.OpenAIModel("small", base_url="http://127.0.0.1:8080/v1")
+            >>> model.with_parameters(max_tokens=60).fingerprint[2]["max_tokens"]
+            60
+        """
+        _check_names(parameters)
+        settings = {**self._settings, **parameters}
+        members = {name: value for name, value in settings.items() if name not in _OPTIONS}
+        model = object.__new__(type(self))  # a copy goes through `__reduce__`, which refuses a key
+        vars(model).update({**vars(self), "_settings": settings, "_wire": self.protocol.wire(self.model, members)})
+        return model
+
     async def aclose(self) -> None:
         """Close the connections of the running event loop now; otherwise they are closed with the loop."""
         await self._endpoint.aclose()
@@ -169,6 +193,7 @@ class RemoteModel:
         while True:
             response, fault, has_output, requested = await self._attempt(body, request, emit)
             if fault is None:
+                self._note_ignored(request, response)
                 return response
             wait = None
             if fault.retryable and not has_output:
@@ -183,6 +208,13 @@ class RemoteModel:
                 request.note("retry", what=fault.message, **facts, **usage_facts)
             await request.clock.sleep(wait)
             attempt += 1
+
+    def _note_ignored(self, request: Request, response: Response) -> None:
+        """Record a parameter that the server ignored, once a run."""
+        parameter = self._wire.ignored_parameter(request, response) if request.index == 0 else ""
+        if parameter and request.note is not None:
+            what = f"{self.base_url} seems to have ignored {parameter}; bl.models.WrittenCalls forces calls"
+            request.note("ignored", parameter=parameter, what=what)
 
     def _error(self, fault: Fault, attempt: int, requested: float | None, partial: Response) -> ModelError:
         tries = f" (attempt {attempt} of {self._retry.attempts})" if attempt > 1 else ""

@@ -11,13 +11,15 @@ from typing import Any, Final
 
 from boolab.core.context import Growing
 from boolab.core.messages import Message, Reasoning, Text
-from boolab.core.types import ToolCall, ToolResult
+from boolab.core.types import Response, ToolCall, ToolResult
 from boolab.runtime.models.base import Emit, Request
 from boolab.runtime.models.remote.openai_stream import REASONING_FIELDS, ChatDecoder, error_text
 from boolab.runtime.models.remote.protocol import check_parameters, dump_json, parse_object
 from boolab.runtime.tools.tool import ToolSpec
 
 _SET_HERE: Final = ("messages", "model", "stream", "tools")
+_MOST_CHARS_PER_TOKEN: Final = 8
+"""Of JSON Schema, in characters: twice as many as tokenizers usually take, so that a short prompt is no chance."""
 _BY_REQUEST: Final = ("parallel_tool_calls", "seed", "temperature", "tool_choice")
 _DEFAULTS: Final = {"stream_options": {"include_usage": True}}
 _LARGEST_SEED: Final = 0x7FFFFFFF
@@ -77,6 +79,20 @@ class ChatCompletions:
 
     def error_text(self, body: bytes) -> str:
         return error_text(body)
+
+    def ignored_parameter(self, request: Request, response: Response) -> str:
+        """`tool_choice`, if a call was required and none came; `tools`, if the prompt is too short to hold them.
+
+        llama.cpp drops the tools, with HTTP 200, where the template of a model has none (ggml-org/llama.cpp#27129).
+        """
+        if not request.tools or response.tool_calls:
+            return ""
+        sent = response.usage.input_tokens
+        if sent is not None and sent * _MOST_CHARS_PER_TOKEN < len(_CommonPart().tools_json(request.tools)):
+            return "tools"
+        choice = self.parameters.get("tool_choice")
+        required = choice not in (None, "auto", "none") and request.tool_choice == "auto"
+        return "tool_choice" if required and response.finish_reason != "length" else ""
 
 
 class _CommonPart:

@@ -192,3 +192,7 @@ class Wire(Protocol):
     def error_text(self, body: bytes) -> str:
         """The provider's message in the body of an error; "" if there is none."""
         ...
+
+    def ignored_parameter(self, request: Request, response: Response) -> str:
+        """The parameter of a request that a server seems to have ignored, by its response; "" if there is none."""
+        ...
