@@ -35,6 +35,7 @@ from tests.support.packed import unpacked
 from tests.support.pages import blocks_of, evaluate, pages
 from tests.support.project import ROOT
 from tests.support.readme import SET_OF_ROW, cells_of, shown_cells
+from tests.support.report_cases import draw_no_figures
 
 
 @lru_cache(maxsize=1)
@@ -292,8 +293,10 @@ def test_report_gives_the_decision(asked: Asked) -> None:
             check_marked_line(shown, group, row)
 
 
-@pytest.mark.slow  # it draws all figures
-def test_page_of_report_shows_the_decision(asked: Asked) -> None:
+@pytest.mark.slow  # it draws all figures of a set, once
+def test_page_of_report_shows_the_decision(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    if asked.words:
+        draw_no_figures(monkeypatch)
     page = without_spaces(html.unescape(re.sub(r"<[^>]+>", "", page_of(asked.study))))
     for part in (*asked.decision.verdict, *asked.decision.sentences, *asked.decision.notes):
         assert without_spaces(part) in page
