@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import argparse
 import csv
-import getpass
 import io
 import os
 import pydoc
 import sys
 import textwrap
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, TextIO
@@ -30,15 +28,16 @@ from boolab.cli.arguments import (
 from boolab.cli.help import Command
 from boolab.cli.terminal import ERASE_BELOW, clip_columns
 from boolab.core.commands import insert_program
-from boolab.core.text import count, flatten, replace_controls, shorten
-from boolab.display.text import capitalize, wrap_text
+from boolab.core.text import count, flatten, replace_controls
+from boolab.display.text import wrap_text
 from boolab.errors import SettingError
+from boolab.io.files import user_name
 from boolab.limits.table import AGENT_LIMITS, LIMITS
 
 if TYPE_CHECKING:
     from boolab.core.run import Run
-    from boolab.logs.outcomes.label_file import OutcomeWord
-    from boolab.stats.recommend.desk_session import AskedUnit, Desk
+    from boolab.stats.recommend.desk_dialog import Dialog
+    from boolab.stats.recommend.desk_session import Desk
 
 EPILOG: Final = """
     keys:
@@ -55,8 +54,6 @@ EPILOG: Final = """
     stops. Values, share and order are fixed before the first question. Each answer is on the disk before the next unit
     is shown, so one may stop at any time.
     """
-_KEYS: Final = "s success  f failure  u unsure  z back  n note  o open  e evidence  w why  q"
-_OUTCOMES: Final[Mapping[str, OutcomeWord]] = {"s": "success", "f": "failure", "u": "unknown"}
 _WIDTH: Final = 80
 _HEIGHT: Final = 24
 _LABEL: Final = 10
@@ -102,7 +99,9 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     add_scope(question)
     answers = parser.add_argument_group("whose answers")
-    answers.add_argument("--who", metavar="NAME", default=_user(), help="who answers (default: the name of the user)")
+    answers.add_argument(
+        "--who", metavar="NAME", default=user_name(), help="who answers (default: the name of the user)"
+    )
     add_trust(answers)
     actions = parser.add_argument_group("in place of questions").add_mutually_exclusive_group()
     actions.add_argument("--status", action="store_true", help="print what the answers show, and what is open")
@@ -114,6 +113,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Ask, or print, write or merge labels."""
     from boolab.stats.recommend.desk_session import Desk
+    from boolab.stats.recommend.desk_status import open_in_words
 
     path = _file_of(args)
     if args.merge:
@@ -141,7 +141,7 @@ def run(args: argparse.Namespace) -> int:
     if args.export:
         return _export(desk, args.export)
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise SettingError(f"there is no terminal for the questions: {_open_in_words(desk)}. See --status")
+        raise SettingError(f"there is no terminal for the questions: {open_in_words(desk)}. See --status")
     for line in _opening(desk, args.criterion):
         print(line)
     with Keyboard() as keyboard:
@@ -172,96 +172,64 @@ class DeskPage:
         read_line: Callable[[str], str],
         show: Callable[[str], object],
     ) -> None:
-        self._desk, self._stream = desk, stream
+        from boolab.stats.recommend.desk_dialog import Dialog
+
+        self._dialog, self._stream = Dialog(desk), stream
         self._read_key, self._read_line, self._show = read_key, read_line, show
         self._is_drawn = False
-        self._last = ""
-        """What the last answer was, and why it was asked for."""
-        self._answered: AskedUnit | None = None
 
     def ask(self) -> None:
         """Ask until nothing is open, or the person quits."""
-        while (question := self._desk.next_unit) is not None:
-            if not self._ask_about(question):
-                return
-
-    def _ask_about(self, question: AskedUnit) -> bool:
-        """Show a unit until it has its answer; False if the person quits."""
-        from boolab.stats.desk.words import why_in_words
-
-        reason, extra, note = "", list[str](), ""
-        if question.open_unit is not None:
-            reason = why_in_words(question.open_unit, self._desk.design, self._desk.recorded.noun)
-        while True:
-            self._draw(question, extra, note)
+        while (question := self._dialog.question) is not None:
+            self._draw()
             key = self._read_key().lower()
             if key == _CTRL_C:
                 raise KeyboardInterrupt
             if key in ("q", _CTRL_D, ""):
-                return False
-            if key in _OUTCOMES:
-                facts = {"note": note} if note else {}
-                self._desk.answer(question, _OUTCOMES[key], **facts)
-                self._last = f"The last one, {_OUTCOMES[key]}{reason and f': {reason}'}."
-                self._answered = question
-                return True
-            if key == "z":
-                is_undone = self._desk.undo() is not None
-                self._last = "The last answer is taken back." if is_undone else "There is no answer to take back."
-                return True
+                return
             if key == "n":
-                note = self._read_line("note: ").strip()
+                self._dialog.note = self._read_line("note: ").strip()
                 self._is_drawn = False
-            extra = self._extra(key, question, reason)
+            elif key == "o":
+                self._show(replace_controls(str(question.run)))
+                self._is_drawn = False
+            self._dialog.press(key)
 
-    def _extra(self, key: str, question: AskedUnit, reason: str) -> list[str]:
-        """What a key shows beside the unit."""
-        from boolab.stats.desk.card import evidence_in_words
-
-        if key == "w":
-            return [f"Why this one: {reason or 'it comes again'}."]
-        if key == "e" and self._answered is None:
-            return ["Evidence is shown of the unit that was answered last, not before its answer."]
-        if key == "e" and self._answered is not None:
-            return [f"Of the last one: {' '.join(evidence_in_words(self._answered.run, self._answered.unit))}"]
-        if key == "o":
-            self._show(replace_controls(str(question.run)))
-            self._is_drawn = False
-        return []
-
-    def _draw(self, question: AskedUnit, extra: Sequence[str], note: str) -> None:
-        lines = page_lines(self._desk, question, [*extra, self._last], note)
+    def _draw(self) -> None:
+        lines = page_lines(self._dialog)
         erase = f"\x1b[{len(lines) - 1}A\r{ERASE_BELOW}" if self._is_drawn else "\n"
         self._stream.write(erase + "\n".join(lines))
         self._stream.flush()
         self._is_drawn = True
 
 
-def page_lines(desk: Desk, question: AskedUnit, messages: Sequence[str], note: str = "") -> list[str]:
+def page_lines(dialog: Dialog) -> list[str]:
     """A unit as the lines of a page: they are always as many, and none is wider than the terminal."""
-    from boolab.stats.desk.card import card_of
-    from boolab.stats.desk.words import more_in_words, value_in_words
-
-    card = card_of(question.run, question.unit)
-    noun = "turn" if question.unit.turn is not None else "run"
-    number = f" {question.unit.turn}" if question.unit.turn is not None else ""
-    head = f"{capitalize(noun)}{number} of {shorten(question.run.run_id)}, {count(card.n_steps, 'step')}"
-    progress = f"{count(desk.state.n_answers, 'answer')}; {more_in_words(desk.state)}"
-    criterion = str(desk.file.header.get("criterion") or "")
-    top = [head, progress, *([f"A success is: {flatten(criterion)}"] if criterion else []), ""]
+    criterion, card = dialog.criterion, dialog.card
+    top = [dialog.title, dialog.progress, *([f"A success is: {criterion}"] if criterion else []), ""]
+    texts = {"note": dialog.note}
+    if card is not None:
+        shown = {"task": card.prompt, "answer": card.message, "files": ", ".join(card.files), "tests": card.test_output}
+        texts = shown | texts
     body: list[str] = []
-    texts = {"task": card.prompt, "answer": card.message, "files": ", ".join(card.files), "tests": card.test_output}
-    for name, text in {**texts, "note": note}.items():
+    for name, text in texts.items():
         if text.strip():
             body += _block(name, text, _ROWS[name], tail=name == "tests")
     foot = [""]
-    for message in messages:
-        if message:
-            foot += textwrap.wrap(flatten(message), _WIDTH - 1)[:4]
-    foot += textwrap.wrap(value_in_words(desk.state.current, desk.design), _WIDTH - 1)
+    for message in dialog.messages:
+        foot += textwrap.wrap(message, _WIDTH - 1)[:4]
+    foot += textwrap.wrap(dialog.verdict, _WIDTH - 1)
     room = _HEIGHT - 1 - len(top) - len(foot)
     middle = [*body[:room], *[""] * (room - len(body))]
-    return [clip_columns(line, _WIDTH - 1) for line in [*top, *middle, *foot, _KEYS]][-_HEIGHT:]
+    return [clip_columns(line, _WIDTH - 1) for line in [*top, *middle, *foot, _keys_line()]][-_HEIGHT:]
+
+
+def _keys_line() -> str:
+    """The keys, and what each does."""
+    from boolab.stats.recommend.desk_dialog import KEYS
+
+    line = "  ".join([f"{key} {name}" for key, name in KEYS.items()])
+    return line.removesuffix(" quit")  # it does not fit
 
 
 def _block(name: str, text: str, rows: int, *, tail: bool) -> Iterator[str]:
@@ -279,22 +247,18 @@ def _block(name: str, text: str, rows: int, *, tail: bool) -> Iterator[str]:
 
 def _opening(desk: Desk, criterion: str) -> Iterator[str]:
     """What is printed before the first unit; the question is written."""
-    from boolab.stats.desk.design import looser_value
-    from boolab.stats.desk.words import plan_in_words
+    from boolab.stats.recommend.desk_status import plan_lines
 
-    if not criterion and not desk.file.header.get("criterion"):
+    if not criterion and not desk.criterion and not desk.file.has_answers:
         criterion = input("What is a success? In a few words, such as 'tests pass and I would merge it': ").strip()
     desk.start(criterion)
-    if not desk.answers:
-        axis = next(iter(desk.design.values))
-        yield from plan_in_words(desk.plan, desk.design, desk.recorded.noun, looser_value(desk.recorded.lengths(axis)))
-        yield f"One {desk.recorded.noun} of each task, or session, is asked about. Answers go to {desk.file.path}."
-        yield ""
+    yield from plan_lines(desk)
 
 
 def _print_status(desk: Desk) -> None:
     """Print what the answers show; if a value is shown to keep enough, the decision too."""
     from boolab.stats.recommend.desk_answer import desk_answer
+    from boolab.stats.recommend.desk_status import status_lines
     from boolab.stats.recommend.recommend import decide_at_desk
 
     print("\n".join(wrap_text(line) for line in status_lines(desk)))
@@ -303,40 +267,6 @@ def _print_status(desk: Desk) -> None:
         answer = desk_answer(runs, desk.scope, desk.identity, desk)
         print()
         print(insert_program(str(decide_at_desk(answer, scope=desk.scope, identity=desk.identity))))
-
-
-def status_lines(desk: Desk) -> Iterator[str]:
-    """What the answers show, where they are from, and how much a person agrees with the own answers."""
-    from boolab.stats.desk.words import value_in_words
-
-    if not desk.file.header.get("question"):
-        yield f"{desk.file.path}: there is no question yet. {_open_in_words(desk)}."
-        return
-    state = desk.state
-    for value in state.values:
-        yield value_in_words(value, desk.design)
-    sources = Counter(str(line.get("source", "hand")) for line in desk.file.labels)
-    parts = [
-        f"{n:,} by {'hand' if source == 'hand' else f'evidence of {source}'}" for source, n in sources.most_common()
-    ]
-    yield f"{desk.file.path}: {'; '.join(parts) or 'no answers'}. {_open_in_words(desk)}."
-    missing = len({*desk.file.order} - {*desk.units.prints})
-    if missing:
-        are = "is" if missing == 1 else "are"
-        yield f"{count(missing, desk.recorded.noun)} of the order {are} not in the logs any more."
-    n_alike, n_again = desk.own_agreement
-    if n_again:
-        yield f"{desk.who or 'You'} answered {n_alike:,} of {n_again:,} alike when asked again."
-
-
-def _open_in_words(desk: Desk) -> str:
-    """How many questions are open."""
-    if not desk.file.header.get("question"):
-        return f"{count(len({*desk.recorded.clusters}), 'task or session', 'tasks or sessions')} to ask about"
-    if desk.state.unit is None:
-        return "No question is open"
-    expected = f"about {desk.state.current.expected_answers:,} until the next verdict"
-    return f"{count(desk.state.max_answers, 'question is', 'questions are')} open at most, {expected}"
 
 
 def disagreement_lines(desk: Desk) -> Iterator[str]:
@@ -392,14 +322,9 @@ def _runs_of(args: argparse.Namespace) -> list[Run]:
 def _file_of(args: argparse.Namespace) -> Path:
     """The file of labels: the one that is named, or the one in the folder of the logs."""
     from boolab.io.files import user_path
-    from boolab.logs.outcomes.label_file import NAME
+    from boolab.logs.outcomes.label_file import file_beside
 
-    if args.labels:
-        return user_path(args.labels)
-    first = user_path(args.logs[0])
-    if first.is_dir() or first.is_file():
-        return (first if first.is_dir() else first.parent) / NAME
-    return Path(NAME)
+    return user_path(args.labels) if args.labels else file_beside(args.logs[0])
 
 
 def _values_from(minimum: int) -> Callable[[str], list[int]]:
@@ -409,12 +334,6 @@ def _values_from(minimum: int) -> Callable[[str], list[int]]:
 
 def _share_or_all(text: str) -> float:
     return 1.0 if text in ("1", "1.0", "all") else share(text)
-
-
-def _user() -> str:
-    with suppress(OSError, KeyError, ImportError):
-        return getpass.getuser()
-    return ""
 
 
 class Keyboard:

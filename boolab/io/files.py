@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import getpass
 import os
 import secrets
 from collections.abc import Iterator
@@ -58,6 +59,13 @@ def user_path(path: str | Path) -> Path:
         if error.errno == errno.ENAMETOOLONG:
             raise SettingError(f"{repr_of(str(path))} is no path: {error.strerror}") from error
     return expanded
+
+
+def user_name() -> str:
+    """The name of the user; empty if the system has none."""
+    with suppress(OSError, KeyError, ImportError):
+        return getpass.getuser()
+    return ""
 
 
 def open_file(path: str | Path, dir_fd: int | None = None) -> BufferedReader:

@@ -26,7 +26,10 @@ from benchmarks.study.length_ratios import length_ratio
 from boolab.cli.main import main as boolab
 from boolab.io.resources import checkout, data_path
 from boolab.limits.table import AGENT_LIMITS
+from boolab.logs.outcomes.label_file import append_lines, make_header
 from boolab.runtime.tools.workspace import workspace_tools
+from boolab.stats.recommend.desk_session import Desk
+from boolab.widgets._base.standalone_html import PagePart
 from boolab.widgets._base.widget import Shown
 from tests.browser.chromium import HOW_TO_GET_IT, program, started
 
@@ -95,6 +98,31 @@ def plots_of_the_atlas(folder: Path) -> None:
             figure.savefig(folder / name, dpi=120)
 
 
+class LiveDesk(Shown):
+    """The desk with a question, as it is where a kernel runs: a page of it has the state alone."""
+
+    def __init__(self, runs: Sequence[bl.Run], folder: Path) -> None:
+        unlabelled = [replace(run, success=None, labels=()) for run in runs]
+        path, values = folder / "boolab-labels.jsonl", {"max_steps": [70, 55, 40]}
+        question = Desk(unlabelled, path, values, pi=0.25).question
+        append_lines(path, [{**make_header("tests pass and I would merge it", question), "seed": "7"}])
+        self._desk = bl.Labeler(unlabelled, labels=path, who="ann")
+        success = {run.run_id: run.success for run in runs}
+        for _ in range(14):
+            if self._desk.question is not None:
+                self._desk.answer("s" if success[self._desk.question.run.run_id] else "f")
+
+    def _title(self) -> str:
+        return "Labeler"
+
+    def _text(self) -> str:
+        return ""
+
+    def _parts(self) -> list[PagePart]:
+        parts = [PagePart("labeler", self._desk._live_data())]  # noqa: SLF001 - what a kernel sends
+        return parts if self._desk.replay is None else [*parts, *self._desk.replay._parts()]  # noqa: SLF001 - the same
+
+
 def widgets(runs: Sequence[bl.Run]) -> list[Picture]:
     """The widgets, each with something to tell."""
     by_id = {run.run_id: run for run in runs}
@@ -113,7 +141,14 @@ def widgets(runs: Sequence[bl.Run]) -> list[Picture]:
         Picture("heatmap.png", bl.Heatmap(table, runs, exempt=POLLS), choose_a_cell, height=730),
         Picture("compare.png", bl.Compare("boocode", "claude_code", script=script)),
         Picture("sweep.png", view, choose_a_setting),
+        Picture("labeler.png", labeler(runs), height=740),
     ]
+
+
+def labeler(runs: Sequence[bl.Run]) -> LiveDesk:
+    """A desk in the middle of its questions."""
+    with tempfile.TemporaryDirectory() as folder:
+        return LiveDesk(runs, Path(folder))
 
 
 async def sweep(view: bl.SweepView) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from shutil import rmtree
@@ -72,6 +73,17 @@ def watch_view() -> Shown:
     return view
 
 
+def labeler() -> Shown:
+    """A desk with some answers."""
+    folder = Path(mkdtemp())
+    unlabelled = [replace(run, success=None, labels=()) for run in runs()]
+    desk = bl.Labeler(unlabelled, {"max_steps": [30, 20]}, labels=folder / "labels.jsonl", criterion="tests pass")
+    for outcome in "sfssf":
+        desk.answer(outcome)
+    rmtree(folder)
+    return desk
+
+
 EXAMPLES: Final[dict[str, Callable[[], Shown]]] = {
     "Replay": lambda: bl.Replay(failing()),
     "CapLab": caplab,
@@ -79,6 +91,7 @@ EXAMPLES: Final[dict[str, Callable[[], Shown]]] = {
     "Compare": compare,
     "SweepView": sweep_view,
     "WatchView": watch_view,
+    "Labeler": labeler,
     "AgentEditor": lambda: bl.AgentEditor(data_path("agents") / "AGENTS.md"),
 }
 

@@ -51,6 +51,12 @@ def agent_editor() -> Shown:
         return bl.AgentEditor(path)
 
 
+def labeler() -> Shown:
+    """A desk whose criterion and person are hostile; texts of runs are on no page of it: see `test_labeler_page`."""
+    with TemporaryDirectory() as folder:
+        return bl.Labeler(hostile_runs(), {"max_steps": [3]}, labels=f"{folder}/labels.jsonl", criterion=NAME, who=NAME)
+
+
 SHOWN: Final[dict[str, Callable[[], Shown]]] = {
     "Replay": lambda: bl.Replay(hostile_run()),
     "SweepView": sweep_view,
@@ -61,6 +67,7 @@ OTHERS: Final[dict[str, Callable[[], Shown]]] = {
     "Heatmap": heatmap,
     "Compare": lambda: bl.Compare(*hostile_runs()[:2]),
     "AgentEditor": agent_editor,
+    "Labeler": labeler,
 }
 """Looked at in one theme only: their pages take long to make."""
 

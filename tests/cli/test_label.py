@@ -13,10 +13,13 @@ from pathlib import Path
 import pytest
 
 import boolab as bl
-from boolab.cli.label import DeskPage, page_lines, status_lines
+from boolab.cli.label import DeskPage, page_lines
 from boolab.cli.main import main
 from boolab.logs.outcomes.label_file import append_lines, make_label, read_labels
+from boolab.stats.desk.card import card_of
+from boolab.stats.recommend.desk_dialog import Dialog
 from boolab.stats.recommend.desk_session import Desk
+from boolab.stats.recommend.desk_status import status_lines
 from tests.stats.desk.test_session import all_runs, new_desk
 from tests.support.screen import Screen
 
@@ -74,12 +77,12 @@ def test_page_has_24_lines_of_less_than_80_columns(tmp_path: Path) -> None:
     for folder, own_runs in (("short", FEW), ("long", (*runs, *FEW))):
         (tmp_path / folder).mkdir()
         desk = new_desk(tmp_path / folder, own_runs)
+        dialog = Dialog(desk)
+        dialog.note = "note " * 40
         for row, run in enumerate(own_runs[:3]):
-            asked = desk.next_unit
-            assert asked is not None
-            lines = page_lines(
-                desk, asked._replace(run=run, unit=desk.recorded.units[row]), ["word " * 40], "note " * 40
-            )
+            dialog.press("w")
+            dialog.card = card_of(run, desk.recorded.units[row])
+            lines = page_lines(dialog)
             assert len(lines) == 24
             screen = Screen()
             screen.feed("\n".join(lines))

@@ -32,7 +32,7 @@ NOT_RUN: Final = Counter(
             for package in ("langchain", "pydantic-ai-slim", "openai-agents", "smolagents")
         },  # `make conformance` runs them, and tests/integrations holds the page to it
         ("howto/label_my_sessions", "reads the logs of this machine"): 1,
-        ("howto/label_my_sessions", "asks a person"): 1,
+        ("howto/label_my_sessions", "asks a person"): 2,
         ("howto/run_on_a_cluster", "needs a cluster"): 4,
         ("howto/run_on_a_cluster", "starts a process for each core"): 1,
         ("howto/use_a_real_model", "needs an API key"): 1,

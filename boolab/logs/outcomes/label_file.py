@@ -98,8 +98,14 @@ class LabelFile:
     @cached_property
     def order(self) -> tuple[str, ...]:
         """The fingerprints of its units in the order in which they are asked."""
-        lines = sorted([line for line in self.lines if "units" in line], key=time_order)
-        return tuple(dict.fromkeys(chain.from_iterable([line["units"] for line in lines])))
+        return tuple(dict.fromkeys(chain.from_iterable([line["units"] for line in self.order_lines])))
+
+    @cached_property
+    def order_lines(self) -> tuple[Line, ...]:
+        """Its lines of units, the earliest first, but for those of a seed that was replaced."""
+        seed = self.header.get("seed")
+        lines = [line for line in self.lines if "units" in line and line.get("seed", seed) == seed]
+        return tuple(sorted(lines, key=time_order))
 
     @property
     def has_answers(self) -> bool:
@@ -121,6 +127,14 @@ def read_labels(path: str | Path) -> LabelFile:
     except OSError as error:
         raise SettingError(f"{file}: {error.strerror}") from error
     return parse_labels(data, file)
+
+
+def file_beside(place: str | Path) -> Path:
+    """The file of labels of a log or of a folder of logs: in that folder; for a glob, in the current one."""
+    path = user_path(place)
+    if path.is_dir():
+        return path / NAME
+    return path.parent / NAME if path.is_file() else Path(NAME)
 
 
 def parse_labels(data: bytes, path: Path) -> LabelFile:
@@ -297,9 +311,9 @@ def make_undo(id_: str, who: str = "") -> Line:
     return {"undo": id_, "who": who, "at": time_stamp()}
 
 
-def make_order(prints: Iterable[str]) -> Line:
-    """The line with units in the order in which they are asked."""
-    return {"units": list(prints), "at": time_stamp()}
+def make_order(prints: Iterable[str], seed: str | None = None) -> Line:
+    """The line with units in the order in which they are asked, which follows from the seed."""
+    return {"units": list(prints), "at": time_stamp(), **({} if seed is None else {"seed": seed})}
 
 
 def time_stamp() -> str:

@@ -57,7 +57,7 @@ def evidence_in_words(run: Run, unit: LabelUnit) -> list[str]:
     """The evidence of a unit, a sentence for each source: it is shown only where the person asks for it."""
     frame = outcomes([run])
     rows = frame[(frame["print"] == unit.print).to_numpy()]
-    return [f"{row.source}: {row.outcome}. {row.why}." for row in rows.itertuples()] or ["There is no evidence."]
+    return [f"{row.source}: {row.outcome}, {row.why}." for row in rows.itertuples()] or ["There is no evidence."]
 
 
 def _changes(steps: list[Step]) -> Iterator[FileChange]:

@@ -45,7 +45,10 @@ def value_in_words(value: ValueState, design: DeskDesign) -> str:
         return f"{limit} is not shown to keep {keep}: all answers are in ({losses}), and new ones cannot change it."
     if value.verdict == "waiting":
         return f"{limit} is not tested before the looser one."
-    so_far = f"{limit} keeps at least {floor_percent(value.kept_at_least)} {sure}" if value.kept_at_least else limit
+    if value.kept_at_least:
+        so_far = f"{limit} keeps at least {floor_percent(value.kept_at_least)} {sure}"
+    else:
+        so_far = f"Of {LIMITS[value.axis].with_value(value.value)} nothing is shown yet"
     if not value.max_answers:
         return f"{so_far}: {losses}; it waits for {design.end or 0:,} units."
     return f"{so_far}; to show {keep} takes about {value.expected_answers:,} more."

@@ -133,17 +133,35 @@ class Desk:
     def start(self, criterion: str = "") -> None:
         """Write the question, the seed and the order, as far as they are not in the file yet; before the first unit.
 
-        `criterion`: what a success is, in the user's words; it stays in the file.
+        `criterion`: what a success is, in the user's words; it stays in the file, and is fixed once there are answers.
         """
         self.check_agents()
-        header = self.file.header
+        header, known = self.file.header, self.criterion
+        is_new = criterion not in ("", known)
+        if is_new and self.file.has_answers:
+            raise SettingError(
+                f"{self.file.path}: what a success is is fixed, because there are answers: {known!r}. Begin a new file "
+                "for another criterion"
+            )
         if header.get("question") is None or (not self.file.has_answers and header["question"] != self.question):
-            replaced = header.get("seed") if header else None
-            self._append(make_header(criterion, self.question, replaced))
+            is_new = True
+        if is_new:
+            self._append(make_header(criterion or known, self.question, header.get("seed")))
         prints = self._new_prints()
         if prints:
             last = max((str(line["id"]) for line in self.file.lines if "id" in line), default="")
-            self._append({**make_order(prints), "id": make_id(last)})  # later than all others, also in one second
+            line = make_order(prints, self._seed)
+            self._append({**line, "id": make_id(last)})  # later than all others, also in one second
+
+    @property
+    def criterion(self) -> str:
+        """What a success is, as the file has it."""
+        return str(self.file.header.get("criterion") or "")
+
+    @property
+    def has_started(self) -> bool:
+        """Whether the question, the seed and the order are in the file."""
+        return self.file.header.get("question") == self.question and not self._new_prints()
 
     def check_agents(self) -> None:
         """Raise `SettingError` if the runs are of several agents: one answer for all shows nothing of each.
@@ -186,7 +204,7 @@ class Desk:
     @cached_property
     def state(self) -> DeskState:
         """What the answers show, and what to ask next."""
-        order_lines = sorted([line for line in self.file.lines if "units" in line], key=_time_of)
+        order_lines = sorted(self.file.order_lines, key=_time_of)
         steps = []
         for line in order_lines[1:]:  # the end is where the order ended when all had their answers
             lines = [other for other in self.file.lines if HEADER in other or _time_of(other) < _time_of(line)]
@@ -291,7 +309,7 @@ class Desk:
         return outcomes | {self.prints[row]: label.outcome for row, label in labels.items()}
 
     def _check_order(self) -> None:
-        lines = [line["units"] for line in self.file.lines if "units" in line]
+        lines = [line["units"] for line in self.file.order_lines]
         positions = [place_of(self._seed, print_) for print_ in chain.from_iterable(lines)]
         check_order(positions, [len(prints) for prints in lines])
 

@@ -492,7 +492,7 @@ function render({ model, el }) {
 
 // A run that was opened from a list above it: scroll there, or it may be below the window's edge.
 function arrive(el) {
-  const whole = el.closest(".boolab-whole, #views");
+  const whole = el.closest(".boolab-whole:not(.boolab-labeling), #views"); // while runs are labelled, each key has the next one drawn
   if (!whole?.contains(document.activeElement) || el.contains(document.activeElement)) return;
   el.focus({ preventScroll: true });
   el.scrollIntoView({ block: "nearest" });

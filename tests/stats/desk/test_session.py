@@ -66,6 +66,18 @@ def test_desk_resumes_where_it_stopped(tmp_path: Path) -> None:
     assert ask_until_done(again, by_length).setting == {"max_steps": 8}
 
 
+def test_replaced_question_has_an_order_of_its_own(tmp_path: Path) -> None:
+    first = new_desk(tmp_path)
+    second = Desk(all_runs(), first.file.path, {"max_steps": [9]}, who="ann")
+    second.start()
+    assert second.criterion == "tests pass"
+    ask_until_done(second, by_length, 3)
+    again = Desk(all_runs(), first.file.path)
+    assert (again.state, again.units.prints) == (second.state, second.units.prints)
+    assert {*again.units.prints} == {*first.units.prints}
+    assert again.units.prints != first.units.prints
+
+
 def test_undo_gives_the_state_before(tmp_path: Path) -> None:
     desk = new_desk(tmp_path)
     ask_until_done(desk, by_length, 5)

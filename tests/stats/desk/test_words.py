@@ -26,7 +26,9 @@ def test_state_in_words_before_within_and_after() -> None:
     design, units = DeskDesign(CAPS), desk_units([10] * 60, [True] * 60)
     empty = desk_state(design, units, {})
     assert more_in_words(empty) == "about 39 more, at most 60"
-    assert value_in_words(empty.values[0], design) == "A step cap of 60; to show 95% takes about 39 more."
+    assert value_in_words(empty.values[0], design) == (
+        "Of a step cap of 60 nothing is shown yet; to show 95% takes about 39 more."
+    )
     assert value_in_words(empty.values[1], design) == "A step cap of 45 is not tested before the looser one."
     within = desk_state(design, units, {str(position): "success" for position in range(12)})
     assert value_in_words(within.values[0], design) == (

@@ -1,0 +1,88 @@
+"""The status of a desk: what its answers show of each value, where they are from, and what is open."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final
+
+from boolab.core.text import count
+from boolab.frames.dtypes import FLOAT, INT, TEXT
+from boolab.stats.desk.design import looser_value
+from boolab.stats.desk.state import ValueState
+from boolab.stats.desk.words import plan_in_words, value_in_words
+from boolab.stats.finding import Finding, frame_of
+from boolab.stats.recommend.desk_session import Desk
+
+_COLUMNS: Final = {
+    "axis": TEXT,
+    "value": INT,
+    "verdict": TEXT,
+    "n_answers": INT,
+    "successes": INT,
+    "n_lost": INT,
+    "kept_at_least": FLOAT,
+    "expected_answers": INT,
+    "max_answers": INT,
+}
+_WAITING: Final = ("axis", "value", "verdict")
+"""What is known of a value that is not tested before a looser one."""
+
+
+def finding_of(desk: Desk) -> Finding:
+    """What the answers show: a row and a sentence for each value, and where the answers are from."""
+    values = desk.state.values
+    frame = frame_of([], [], _COLUMNS, [_row(value) for value in values])
+    if not desk.has_started:
+        return Finding("Answers of the desk", frame, notes=tuple(status_lines(desk)))
+    sentences = tuple(value_in_words(value, desk.design) for value in values)
+    return Finding("Answers of the desk", frame, sentences, tuple(source_lines(desk)))
+
+
+def _row(value: ValueState) -> dict[str, object]:
+    row = value._asdict()
+    return row if value.verdict != "waiting" else {name: row[name] if name in _WAITING else None for name in _COLUMNS}
+
+
+def status_lines(desk: Desk) -> Iterator[str]:
+    """What the answers show, where they are from, and how much a person agrees with the own answers."""
+    if not desk.file.header.get("question"):
+        yield f"{desk.file.path}: there is no question yet. {open_in_words(desk)}."
+        return
+    for value in desk.state.values:
+        yield value_in_words(value, desk.design)
+    yield from source_lines(desk)
+
+
+def source_lines(desk: Desk) -> Iterator[str]:
+    """Where the answers are from, what is open, and how much a person agrees with the own answers."""
+    sources = Counter(str(line.get("source", "hand")) for line in desk.file.labels)
+    parts = [
+        f"{n:,} by {'hand' if source == 'hand' else f'evidence of {source}'}" for source, n in sources.most_common()
+    ]
+    yield f"{desk.file.path}: {'; '.join(parts) or 'no answers'}. {open_in_words(desk)}."
+    missing = len({*desk.file.order} - {*desk.units.prints})
+    if missing:
+        are = "is" if missing == 1 else "are"
+        yield f"{count(missing, desk.recorded.noun)} of the order {are} not in the logs any more."
+    n_alike, n_again = desk.own_agreement
+    if n_again:
+        yield f"{desk.who or 'You'} answered {n_alike:,} of {n_again:,} alike when asked again."
+
+
+def plan_lines(desk: Desk) -> Iterator[str]:
+    """What the first question will take, once the order is drawn; nothing after the first answer."""
+    if not desk.answers:
+        axis = next(iter(desk.design.values))
+        yield from plan_in_words(desk.plan, desk.design, desk.recorded.noun, looser_value(desk.recorded.lengths(axis)))
+        yield f"One {desk.recorded.noun} of each task, or session, is asked about. Answers go to {desk.file.path}."
+
+
+def open_in_words(desk: Desk) -> str:
+    """How many questions are open."""
+    if not desk.file.header.get("question"):
+        return f"{count(len({*desk.recorded.clusters}), 'task or session', 'tasks or sessions')} to ask about"
+    if desk.state.unit is None:
+        return "No question is open"
+    expected = f"about {desk.state.current.expected_answers:,} until the next verdict"
+    return f"{count(desk.state.max_answers, 'question is', 'questions are')} open at most, {expected}"
