@@ -61,7 +61,7 @@ class Head:
 
     @cached_property
     def signs(self) -> set[str | bytes]:
-        """What readers can be ruled out by: the first bytes, the suffix, and keys at the top with their types."""
+        """What readers can be ruled out by: the first bytes, the suffix, and keys at the top and of messages."""
         signs: set[str | bytes] = {self.data[:4], self.path.suffix}
         objects = [*self.values]
         if not self.values[1:]:
@@ -70,6 +70,7 @@ class Head:
             if isinstance(value, dict):
                 signs.update(value)
                 signs.add(f"type={text(value.get('type'))}")
+                signs.update(f"message.{name}" for name in mapping(value.get("message")))
             elif isinstance(value, list):
                 objects += value
         return signs
