@@ -13,6 +13,7 @@ import pandas as pd
 
 from boolab.core.endings import has_boundary, turn_proxy_success
 from boolab.core.run import Run
+from boolab.core.run_labels import turn_label
 from boolab.core.run_tree import starts_of, tool_calls
 from boolab.core.types import Identities, Step, ToolCall, ToolResult
 from boolab.errors import SettingError
@@ -39,8 +40,8 @@ LISTS: Final = {
 }  # fmt: skip
 """The columns of `recording_df` that hold lists, with the Arrow type of their values."""
 OF_STEPS: Final = (
-    "turn", "step", "boundary", "counted", "final", "answered", "n_tool_calls", "asked", "call_keys", EQUAL_KEYS,
-    "call_errors", CALL_TOOLS, SUBAGENTS, UNPLACED, "input_tokens", "output_tokens", "cost_usd", "start_ms",
+    "turn", "step", "boundary", "counted", "final", "answered", "judged", "n_tool_calls", "asked", "call_keys",
+    EQUAL_KEYS, "call_errors", CALL_TOOLS, SUBAGENTS, UNPLACED, "input_tokens", "output_tokens", "cost_usd", "start_ms",
     "duration_ms",
 )  # fmt: skip
 """The columns of `recording_df` that are about a step, so that runs cannot be grouped by them."""
@@ -72,7 +73,7 @@ def recording_df(runs: Runs, identity: Identities = "canonical", exempt: Sequenc
     Returns:
         run_id, turn, step; `boundary` (whether rules are evaluated after the step); `counted` (whether limits count
         it); `final` (whether it requests no tools); `answered` (whether a turn that ends with it counts as a success
-        where there is no label);
+        where there is no label); `judged` (the label of its turn, where turns have labels of their own);
         n_tool_calls; `asked` (how many calls the response requested, NA if it did not arrive); `call_keys`,
         `call_errors` and `call_tools`, a tuple each with one value for each call that has a result (a hash, 0 for a
         call that is the same as no other; 1 failed, 0 did not, -1 unknown; the tool's name); `call_keys_if_equal`, in
@@ -119,6 +120,7 @@ def recording_table(run_list: Sequence[Run], identity: Identities, settings: Seq
         "counted": (FLAG, lambda _, step: step.counted),
         "final": (FLAG, lambda _, step: is_final(step)),
         "answered": (FLAG, lambda run, step: turn_proxy_success(run, [step])),
+        "judged": (FLAG, lambda run, step: None if (label := turn_label(run, step.turn)) is None else label.success),
         "n_tool_calls": (INT, lambda _, step: sum(result is not None for result in step.results)),
         "asked": (INT, lambda run, step: len(step.response.tool_calls) if has_response(run, step) else None),
         "input_tokens": (INT, lambda _, step: step.response.usage.input_tokens),

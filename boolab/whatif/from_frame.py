@@ -43,8 +43,8 @@ from boolab.whatif.step_table import (
 )
 
 FRAME_COLUMNS: Final = (
-    "run_id", "turn", "step", "boundary", "counted", "final", "answered", "n_tool_calls", "asked", "call_keys",
-    EQUAL_KEYS, "call_errors", UNPLACED, "repeat_streak", "error_streak", "input_tokens", "output_tokens",
+    "run_id", "turn", "step", "boundary", "counted", "final", "answered", "judged", "n_tool_calls", "asked",
+    "call_keys", EQUAL_KEYS, "call_errors", UNPLACED, "repeat_streak", "error_streak", "input_tokens", "output_tokens",
     "cost_usd", "start_ms", "duration_ms", "identity", "success", "censored", "stop_reason", "n_steps", SUBAGENTS,
     "parent_step", *RUN_FIELDS,
 )  # fmt: skip
@@ -120,6 +120,7 @@ def ledger_of_frame(
             raw[bound_counter(detector.name)] = (
                 counts if keys is None else repeats_of(keys[of_counted], calls, segments, last_call=detector.last_call)
             )
+    raw["judged"] = _column(frame, "judged", UNKNOWN)
     raw["answered"] = _answered_column(frame, raw["final"], first, censored)
     has_steps, last = last_steps(first)
     by_proxy = np.zeros(len(heads), dtype=bool)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -63,6 +64,15 @@ def test_a_decision_counts_labelled_turns(by: list[str]) -> None:
     assert bl.recommend(runs, by=by, keep=0.9, success="label").frame.equals(found.frame)
     ended = bl.recommend(runs, by=by, success="ended").frame.iloc[0]
     assert ended["success_by"] == "turn ended by itself"
+
+
+def test_frames_and_files_have_the_labels_of_turns(tmp_path: Path) -> None:
+    runs = [two_turns(f"r{n}", (True, n % 2 == 0)) for n in range(9)]
+    bl.save_runs(runs, tmp_path / "runs.parquet")
+    expected = bl.recommend(runs, keep=0.9).frame
+    assert expected["unit"].tolist() == ["turn"]
+    for recorded in (bl.recording_df(runs), str(tmp_path / "runs.parquet")):
+        assert bl.recommend(recorded, keep=0.9).frame.equals(expected)
 
 
 def test_groups_without_labels_keep_the_proxy() -> None:
