@@ -305,7 +305,7 @@ class Desk:
             label = label_of(run) if is_run else turn_label(run, unit.turn or 0)
             if label is not None and label.success is not None and label.source not in (HAND, *self.trust):
                 outcomes[print_] = "success" if label.success else "failure"  # others are in the file
-        labels = resolve_units(file, self.recorded.units, self.trust)
+        labels = self.labels if file is self.file else resolve_units(file, self.recorded.units, self.trust)
         return outcomes | {self.prints[row]: label.outcome for row, label in labels.items()}
 
     def _check_order(self) -> None:
