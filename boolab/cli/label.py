@@ -7,6 +7,7 @@ import csv
 import io
 import os
 import pydoc
+import select
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
@@ -61,6 +62,9 @@ _LABEL: Final = 10
 _ROWS: Final = {"task": 4, "answer": 6, "files": 2, "tests": 3, "note": 1}
 _CTRL_C: Final = "\x03"
 _CTRL_D: Final = "\x04"
+_ESCAPE: Final = b"\x1b"
+_SEQUENCE_S: Final = 0.05
+"""How long the rest of a key with a sequence of its own, such as an arrow, may take."""
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -363,7 +367,11 @@ class Keyboard:
             import msvcrt
 
             return str(msvcrt.getwch())  # type: ignore[attr-defined] # Windows has it
-        return os.read(sys.stdin.fileno(), 1).decode("ascii", "replace")
+        terminal = sys.stdin.fileno()
+        key = os.read(terminal, 1)
+        if key == _ESCAPE and select.select([terminal], [], [], _SEQUENCE_S)[0]:
+            os.read(terminal, 32)  # End sends ESC [ F: its letter is no answer
+        return key.decode("ascii", "replace")
 
     def read_line(self, prompt: str) -> str:
         """A line, which Enter ends."""

@@ -169,6 +169,8 @@ def test_killed_terminal_loses_no_answer(logs: Path) -> None:
                     read_page(own_end)
                     os.write(own_end, key.encode())
                 read_page(own_end)
+                os.write(own_end, b"\x1b[F")  # the key End, whose last letter is no answer
+                read_page(own_end)
                 assert len(read_labels(labels).labels) == n_answers
             finally:
                 process.kill()
