@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import csv
-import io
 import os
 import pydoc
 import select
@@ -284,15 +282,17 @@ def disagreement_lines(desk: Desk) -> Iterator[str]:
 
 
 def _export(desk: Desk, name: str) -> int:
+    import pandas as pd
+
+    from boolab.io.csv_export import write_csv
+
     path = page_to_write(name, ".csv")
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["run_id", "turn", "success", "source", "why"])
+    rows = []
     for row, label in sorted(desk.labels.items()):
         unit = desk.recorded.units[row]
-        success = "" if label.success is None else str(label.success)
-        writer.writerow([unit.run_id, "" if unit.turn is None else unit.turn, success, label.source, label.why])
-    path.write_text(text.getvalue(), encoding="utf-8")
+        rows.append((unit.run_id, unit.turn, label.success, label.source, label.why))
+    table = pd.DataFrame(rows, columns=["run_id", "turn", "success", "source", "why"])
+    write_csv(table.astype({"turn": "Int64", "success": "boolean"}), path)
     print(f"boolab: wrote {count(len(desk.labels), 'label')} to {path}", file=sys.stderr)
     return 0
 

@@ -29,6 +29,7 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "stats.precision_recall_df": lambda runs: bl.stats.precision_recall_df(runs, [bl.max_steps(5)]),
     "trial": lambda runs: repr(bl.trial(runs, {"max_steps": 20})),
     "fit_profile": lambda runs: bl.fit_profile(runs, name="a").profile,
+    "outcomes": lambda runs: bl.outcomes(runs),  # noqa: PLW0108 - it has a default of its own
     "label": lambda runs: bl.runs_df(bl.label(runs, lambda run: run.n_steps > 5)),
     "priced": lambda runs: bl.runs_df(bl.priced(runs)),
     "with_subagents": lambda runs: bl.runs_df(bl.with_subagents(runs)),
@@ -54,6 +55,8 @@ ONE_RUN = {
 """Those that take one run, from wherever it is."""
 OTHERS = {
     "audit": "it takes several paths too: test_audit_takes_runs_and_logs",
+    "judge": "it asks a model, and needs a limit of its cost",
+    "Labeler": "it asks a person about runs that are read already, and writes a file",
     "branch": "it continues one run, which is chosen already",
     "resume": "it continues one run, which is chosen already",
     "RecordedModel": "it replays one run, or a recording of requests",
