@@ -126,7 +126,7 @@ def test_page_without_a_kernel_shows_the_state_and_no_key(
 
 
 @pytest.mark.pages
-@pytest.mark.parametrize("width", [480, 1080, 1600])
+@pytest.mark.parametrize("width", [480, 880, 1600])
 def test_keys_fit_and_texts_of_runs_are_texts(
     page_of: PageOf, of_runs: Callable[[list[bl.Run]], Labeler], width: int
 ) -> None:
@@ -135,4 +135,4 @@ def test_keys_fit_and_texts_of_runs_are_texts(
     assert shown.evaluate("() => document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0
     assert shown.locator(f".boolab :is({MARKUP})").count() == 0
     tops = shown.locator(".bar button").evaluate_all("(all) => all.map((one) => one.getBoundingClientRect().top)")
-    assert len({*tops}) == 1 or width < 1080
+    assert len({*tops}) == 1 or width < 880
