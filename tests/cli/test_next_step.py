@@ -88,8 +88,8 @@ def test_export_without_harness_logs_suggests_the_log_search(
     (tmp_path / ".claude/projects").mkdir(parents=True)
     words = ["export", "opencode", "--max-steps", "56", "--agent", "coder", "--write", str(tmp_path)]
     assert step(capsys, *words) == ["doctor"]  # the logs here are of another harness
-    sessions = tmp_path / ".local/share/opencode/storage/session"
-    sessions.mkdir(parents=True)
+    sessions = tmp_path / ".local/share/opencode"  # its database lies there, beside its storage
+    (sessions / "storage/session").mkdir(parents=True)
     assert step(capsys, *words) == ["audit", str(sessions)]
     parsed(["audit", str(sessions)])
 
