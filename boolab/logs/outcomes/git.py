@@ -160,7 +160,10 @@ def _judge_repository(works: Sequence[tuple[GitWork, _Location]], options: GitOp
                 return [_Finding("unknown", f"the repository has no {name}")] * len(works)
             return _Judge(history, branches, options).judge(works)
     except (BoolabError, OSError) as error:
-        return [_Finding("unknown", f"the repository cannot be read: {error}")] * len(works)
+        why = f"the repository cannot be read: {error}"
+        if (repository.common / "objects" / "info" / "alternates").is_file():
+            why = "its objects are in another repository, which is not read: clone it without --shared or --reference"
+        return [_Finding("unknown", why)] * len(works)
 
 
 def _too_large(error: HistoryTooLargeError) -> _Finding:

@@ -782,6 +782,18 @@ def test_damaged_repository_is_unknown(tmp_path: Path) -> None:
     assert evidence_of_git([work], OPTIONS)[0].outcome == "unknown"
 
 
+def test_objects_of_another_repository_are_named_and_not_read(tmp_path: Path) -> None:
+    history, work = one(tmp_path / "r", direct)
+    elsewhere = tmp_path / "elsewhere"
+    shutil.move(history.git_dir / "objects", elsewhere)
+    (history.git_dir / "objects" / "info").mkdir(parents=True)
+    (history.git_dir / "objects" / "pack").mkdir()
+    (history.git_dir / "objects" / "info" / "alternates").write_text(f"{elsewhere}\n")
+    (evidence,) = evidence_of_git([work], OPTIONS)
+    assert evidence.outcome == "unknown"
+    assert evidence.why.endswith("which is not read: clone it without --shared or --reference")
+
+
 def test_pipe_among_the_objects_is_unknown_and_no_wait(tmp_path: Path) -> None:
     history, work = one(tmp_path / "r", direct)
     os.mkfifo(next(history.git_dir.glob("objects/*")) / ("0" * 38))
