@@ -216,13 +216,17 @@ def next_step(name: str, args: argparse.Namespace, code: int) -> list[str]:
 
 
 def usual_folders(formats: Collection[str] = ()) -> list[str]:
-    """The folders in which harnesses keep their logs here, those of these formats alone if there are any."""
+    """The folders in which harnesses keep their logs here, those of these formats alone if there are any.
+
+    A folder inside another one is left out: what is in it would be read twice.
+    """
     from boolab.live.follow.places import usual_places
 
     try:
-        return list(dict.fromkeys(log_path.root for log_path in usual_places(formats=formats)))
+        roots = dict.fromkeys(log_path.root for log_path in usual_places(formats=formats))
     except RunFormatError:
         return []
+    return [root for root in roots if not any(Path(other) in Path(root).parents for other in roots)]
 
 
 def _logs_step(command: str) -> Step:
