@@ -97,10 +97,17 @@ def _words_of(text: str) -> list[str]:
 def _is_interrupted(run: Run, steps: Sequence[Step]) -> bool:
     """Whether the user broke a turn off: the record has it, or another turn follows calls that were never executed.
 
-    A message that comes while an agent works opens a turn too, but the calls before it have their results.
+    A message that comes while an agent works opens a turn too, but the calls before it have their results. Where a
+    message stands between the turn and the mark of the interruption, that message was broken off, before a response.
     """
     last = steps[-1]
-    if any(event.kind == "abort" and event.payload.get("after_step") == last.index for event in run.events):
+    texts = [message.text for step, message in run.inputs if step > last.index and message.role == "user"]
+    marks = [
+        event.payload.get("what")
+        for event in run.events
+        if event.kind == "abort" and event.payload.get("after_step") == last.index
+    ]
+    if any(mark not in texts[1:] or texts[0] == mark for mark in marks):
         return True
     return last.index < len(run.steps) and (bool(last.error) or None in last.results)
 

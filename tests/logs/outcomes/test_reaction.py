@@ -68,6 +68,17 @@ def test_turn_interrupted_and_never_finished_is_a_failure() -> None:
     assert outcomes([PROMPT], EDIT, turns=(1,), reason="aborted") == ["failure"]
 
 
+@pytest.mark.parametrize(
+    ("after", "outcome"), [(["run it", "[stopped]"], "unknown"), (["[stopped]", "run it"], "failure")]
+)
+def test_message_broken_off_is_no_interruption_of_the_turn(after: list[str], outcome: str) -> None:
+    events = (Event(None, "abort", {"after_step": 1, "what": "[stopped]"}),)
+    run = make_run(
+        Answer(), turns=(1,), messages=[PROMPT, *after], reason="aborted", source="claude_code", events=events
+    )
+    assert evidence_of_reaction(run)[1].outcome == outcome
+
+
 def test_message_while_the_agent_works_is_no_interruption() -> None:
     assert outcomes([PROMPT, "also the tests", "and the page"], EDIT, EDIT, EDIT, turns=(1, 2, 3)) == ["unknown"] * 3
 
