@@ -61,7 +61,7 @@ MAX_COMBINATIONS: Final = 20_000
 
 
 class AgentCounts(NamedTuple):
-    """An agent of these runs: where its logs come from, how many runs there are, and how many are labelled."""
+    """An agent of these runs: where its logs come from, how many runs there are, and how many units are labelled."""
 
     source: str
     agent: str
@@ -126,8 +126,12 @@ class Study:
         counts_by_agent: dict[tuple[str, str], list[int]] = {}
         for run in self.runs:
             sums = counts_by_agent.setdefault((clean(run.source), clean(run.agent)), [0, 0, 0, 0])
-            for index, amount in enumerate((1, run.n_steps, run.success is True, run.success is not None)):
-                sums[index] += amount
+            sums[0] += 1
+            sums[1] += run.n_steps
+        for run, _, _ in self.units:
+            sums = counts_by_agent[clean(run.source), clean(run.agent)]
+            sums[2] += run.success is True
+            sums[3] += run.success is not None
         keys = [(clean(run.source), clean(run.agent)) for run in self.runs]
         main = [run.parent_run_id is None for run in self.runs]
         return [AgentCounts(*key, *counts_by_agent[key]) for key in order_agents(keys, main)]

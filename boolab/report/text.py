@@ -115,7 +115,7 @@ AGENT_HEAD: Final = ("source", "agent", "runs", "steps", "labelled successes")
 
 
 def agent_rows(study: Study) -> list[list[str]]:
-    """A row for each agent of these runs: how many, and how many of them are labelled successes."""
+    """A row for each agent of these runs: how many, and how many runs or turns are labelled successes."""
     return [
         [m.source, shorten(m.agent) or NO_NAME, f"{m.runs:,}", f"{m.steps:,}", f"{m.successes:,} of {m.labelled:,}"]
         for m in study.agent_counts[:MAX_AGENTS]

@@ -55,6 +55,10 @@ def test_the_report_is_made_of_labelled_turns(logs: Path) -> None:
     study = study_of([str(logs)], Question())
     assert [(kind.proxy, kind.noun) for kind in study.counted_units] == [(False, "turn")]
     assert {unit.run.success for unit in study.units if unit.turn == 1} == {True}
+    labels = [unit.run.success for unit in study.units if unit.run.success is not None]
+    (counts,) = study.agent_counts
+    assert (counts.successes, counts.labelled) == (sum(labels), len(labels))
+    assert counts.labelled > counts.runs
 
 
 def test_the_report_states_what_agrees_with_a_person(logs: Path) -> None:
