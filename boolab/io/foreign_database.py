@@ -28,6 +28,7 @@ from urllib.parse import quote
 
 from boolab.core.text import clean
 from boolab.errors import RunFormatError
+from boolab.io.files import open_file
 from boolab.io.json_input import MAX_LINE
 
 _Result = TypeVar("_Result")
@@ -127,6 +128,7 @@ def read_database(path: Path, read: Callable[[Database], _Result]) -> _Result:
     for _ in range(_ATTEMPTS):
         try:
             stamp = _stamp(real)
+            open_file(real).close()  # SQLite would wait for a pipe that was put in its place
             with ExitStack() as stack:
                 connection, is_snapshot = _open(real, stamp, stack)
                 result = read(Database(connection, stamp.size + stamp.log))

