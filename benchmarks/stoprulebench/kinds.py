@@ -34,6 +34,7 @@ KIND_OF: Final[Mapping[str, str]] = {
     "balrog-textworld": "games",
     "multi-swe-bench-java": "coding",
     "sentinel-booking": "assistants",
+    "sentinel-faults": "assistants",
 }
 """The kind of each public set, those that the atlas's builder makes included."""
 

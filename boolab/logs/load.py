@@ -85,7 +85,7 @@ LABELS: Final = "labels"
 
 def label_row(path: str | Path, notes: Iterable[LabelNote] = (), seconds: float = 0.0) -> FileRow:
     """The row of a file of labels, with what is to be known of them."""
-    size = Path(path).expanduser().stat().st_size
+    size = user_path(path).stat().st_size
     return FileRow(str(path), LABELS, 0, size, seconds, None, tuple(map(str, notes)))
 
 

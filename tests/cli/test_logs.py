@@ -173,7 +173,7 @@ def test_whatif_shows_the_answer_then_limits_then_the_data(log: str, capsys: pyt
     order = ("Set no limit yet", "What these runs do show", "Step cap:", "Tool budget:", "What this rests on")
     places = [shown.index(text) for text in order]
     assert places == sorted(places)
-    assert "5 of 6 labelled" in shown
+    assert "6 labelled: 6 by the benchmark" in shown
     assert re.search(r"^ +7 +5 of 5 +0 of 6 [^<]*$", shown, re.MULTILINE)  # what stops no run has no mark
     assert max(map(len, shown.splitlines())) < 120
 

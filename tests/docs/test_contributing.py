@@ -156,7 +156,7 @@ class ConfidenceLab(bl.CapLab):
 
 
 def test_a_control_of_caplab_changes_the_answer_and_is_drawn() -> None:
-    runs = labelled_runs(60)
+    runs = labelled_runs(120)
     lab = ConfidenceLab(runs)
     assert lab.recommended["confidence"] == 0.95
     lab._figure.wanted = {"confidence": 0.9}

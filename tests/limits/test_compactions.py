@@ -192,7 +192,13 @@ def test_every_format_whose_reader_reports_compactions_is_named() -> None:
 
     folder = Path(boolab.logs.readers.__file__).parent
     stems = {path.stem for path in folder.glob("*.py") if '"compaction"' in path.read_text("utf-8")}
-    of_parts = {"_claude_chain": "claude_code", "_claude_run": "claude_code", "_codex_account": "codex"}
+    of_parts = {
+        "_claude_chain": "claude_code",
+        "_claude_run": "claude_code",
+        "_codex_account": "codex",
+        "_opencode_database": "opencode",
+        "_opencode_session": "opencode",
+    }
     stems = {of_parts.get(stem, stem) for stem in stems}
     names = {import_module(f"boolab.logs.readers.{stem}").NAME for stem in stems}
     assert names | {"boolab"} == RECORDED_BY

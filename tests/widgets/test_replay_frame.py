@@ -210,7 +210,7 @@ def test_gauges_count_context_and_model_time_if_recorded() -> None:
     assert found["model_time"]["values"] == [0, 10, 20, 30, 40, 50, 10, 20]
 
 
-def test_the_code_opens_the_run_at_the_step(tmp_path: Path) -> None:
+def test_the_code_opens_the_run_at_the_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = looping(run_id="odd 'id\" \u202e\nof a run")
     scope: dict[str, Any] = {"runs": [looping(), run]}
     exec("4".join(code_of(run)).replace("bl.Replay(", "replay = bl.Replay("), scope)  # noqa: S102 - our own code
@@ -222,6 +222,7 @@ def test_the_code_opens_the_run_at_the_step(tmp_path: Path) -> None:
     path = tmp_path / "runs.db"
     with bl.Store(path) as store:
         store.add([looping(run_id="r")])
+    monkeypatch.chdir(tmp_path)  # the code has paths relative to the folder in which it was made
     code = bl.Replay(path)._replay_data["code"]
     exec("2".join(code).replace("bl.Replay(", "replay = bl.Replay("), scope)  # noqa: S102 - our own code
     assert (scope["replay"].run.run_id, scope["replay"].step) == ("r", 2)

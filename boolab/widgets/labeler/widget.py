@@ -15,7 +15,7 @@ from boolab.core.text import count
 from boolab.core.types import Identities, Scope
 from boolab.errors import BoolabError, SettingError
 from boolab.frames.runs import Runs, as_runs
-from boolab.io.files import user_name
+from boolab.io.files import user_name, user_path
 from boolab.logs.outcomes.label_file import NAME, OutcomeWord, file_beside
 from boolab.stats.desk.card import UnitCard
 from boolab.stats.desk.state import DeskState
@@ -295,7 +295,7 @@ def _file_of(runs: Runs, loaded_runs: Sequence[Run]) -> Path:
     """The file of labels beside the logs: that of a folder above them, if there is one already."""
     if isinstance(runs, str | Path):
         return file_beside(runs)
-    paths = [Path(run.path).expanduser().absolute() for run in loaded_runs if run.path]
+    paths = [user_path(run.path).absolute() for run in loaded_runs if run.path]
     if not paths:
         return Path(NAME)
     common = Path(os.path.commonpath([path.parent for path in paths]))

@@ -229,7 +229,7 @@ def test_every_kind_of_a_public_set_is_a_named_one() -> None:
     assert set(KIND_OF.values()) <= set(KINDS)
     shipped = {path.name.removesuffix(".jsonl.bz2") for path in (ROOT / "datasets/atlas").glob("*.bz2")}
     assert shipped <= KIND_OF.keys()
-    assert counted(map(KIND_OF.__getitem__, shipped)) == "3 coding, 4 customer service, 1 security, 1 SQL"
+    assert counted(map(KIND_OF.__getitem__, shipped)) == "3 coding, 4 customer service, 1 security, 1 SQL, 2 assistants"
 
 
 def test_page_says_on_how_many_runs_the_cost_is_known(tmp_path: Path) -> None:

