@@ -153,6 +153,7 @@ def test_disagreements_and_merge_of_two_files(logs: Path, capsys: pytest.Capture
     assert "ann success, bob failure" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="it has no pseudo-terminals")
 def test_killed_terminal_loses_no_answer(logs: Path) -> None:
     """In a real pseudo-terminal: three answers, then a kill; the next start goes on."""

@@ -185,6 +185,7 @@ def page_of(path: Path) -> str:
     return page.read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_a_sentence_of_recommend_is_on_each_surface(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -197,6 +198,7 @@ def test_a_sentence_of_recommend_is_on_each_surface(
     assert set(lab.recommended["sentences"]) == {WORDS}
 
 
+@pytest.mark.slow
 def test_a_sentence_of_an_audit_is_on_each_surface(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -131,6 +131,7 @@ def test_figure_of_caps_counts_in_the_unit_of_the_answer() -> None:
     assert "steps" in bl.plots.plot_caps(table, saved="steps", recommended=decision).get_title(loc="left")
 
 
+@pytest.mark.slow
 def test_what_is_left_off_is_to_be_set_on_no_surface(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One surface called a cap better left off, and marked the same cap as recommended, with a button to set it."""
     draw_no_figures(monkeypatch)
@@ -148,6 +149,7 @@ def test_what_is_left_off_is_to_be_set_on_no_surface(tmp_path: Path, monkeypatch
         decision.export("claude-code")
 
 
+@pytest.mark.slow
 def test_saved_view_has_the_text_of_its_page() -> None:
     """A saved CapLab said cap 68 in its text and cap 77 in the page right below."""
     lab = bl.CapLab(plain(90) + LOOPS)
@@ -308,6 +310,7 @@ def _without_errors(results: Sequence[ToolResult | None]) -> tuple[ToolResult | 
     return tuple(result and result._replace(is_error=None) for result in results)
 
 
+@pytest.mark.slow
 def test_unknown_alarms_are_unknown_in_figure_and_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The figure said of a detector "alarms unknown", and the table below it "0"."""
     draw_no_figures(monkeypatch)

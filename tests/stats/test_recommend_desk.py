@@ -51,6 +51,7 @@ def test_desk_answer_sets_what_it_shows_to_keep_enough(tmp_path: Path) -> None:
     assert any("A step cap of 6 keeps at least 95%" in note for note in found.notes)
 
 
+@pytest.mark.slow
 def test_same_labels_without_the_desk_show_nothing(tmp_path: Path) -> None:
     runs = logs(tmp_path)
     answer_all(runs, tmp_path)
@@ -79,6 +80,7 @@ def test_desk_refuses_what_its_question_does_not_have(tmp_path: Path) -> None:
         bl.recommend(runs, labels="all")  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_desk_answer_is_not_pooled_over_agents(tmp_path: Path) -> None:
     runs = logs(tmp_path)
     answer_all(runs, tmp_path)

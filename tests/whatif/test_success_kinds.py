@@ -82,6 +82,7 @@ def test_workers_agree_on_the_groups(tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(found, expected, check_dtype=False)
 
 
+@pytest.mark.slow
 def test_parts_of_a_file_agree_on_the_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The one label of a group is in another part of the file than its other runs."""
     monkeypatch.setattr("boolab.whatif.recordings.PARQUET_ROWS", 6)

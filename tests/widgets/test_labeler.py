@@ -150,6 +150,7 @@ def test_replay_shows_the_end_of_the_unit_without_its_outcome(tmp_path: Path) ->
     assert desk.replay.run.run_id == desk.question.run.run_id
 
 
+@pytest.mark.slow
 def test_two_units_come_again_with_the_reason_of_the_first_time(tmp_path: Path) -> None:
     desk = labeler(tmp_path)
     for _ in range(20):
