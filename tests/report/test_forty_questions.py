@@ -410,7 +410,7 @@ PRINTED: Mapping[Asked, Mapping[str, Sequence[str]]] = {
     Asked("datasets/runs", "--keep 0.9"): {
         "tutorial": (
             "which would save ${next_saved:.2f} more: less than a success costs. So the decision is {max_steps}.",
-            "on tasks that did not choose it, such settings saved {heldout_saved_share:.1%} of the cost",
+            "limits chosen on other tasks saved {heldout_saved_share:.1%} of the cost",
         ),
         "notebook 03": (),
     },

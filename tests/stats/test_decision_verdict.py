@@ -43,7 +43,7 @@ def test_says_what_to_set_with_base_bound_and_saving(python: list[Run]) -> None:
 def test_few_stopped_runs_are_named_as_few() -> None:
     found = bl.recommend([*plain(150), *LOOPS[:1]], grid={"max_steps": [5]}, by=[])
     assert (found.action, found.evidence["stopped"]) == ("set", 1)
-    assert "That rests on 1 run alone: one more may change it." in found.verdict[1]
+    assert "That rests on 1 run alone: one more run may change it." in found.verdict[1]
     more = bl.recommend([*plain(150), *LOOPS], grid={"max_steps": [5]}, by=[])
     assert more.evidence["stopped"] == 5
     assert "That rests on" not in more.verdict[1]

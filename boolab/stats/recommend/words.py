@@ -110,7 +110,7 @@ def words_of(group: GroupDecision) -> SimpleNamespace:
         null="" if group.null is None else compare_in_words(group, group.null.failed, group.null.stopped),
         elsewhere=""
         if group.heldout_saved_share is None or not (folds and folds["chosen"])
-        else f"On tasks that did not choose it, such a choice saved {percent(group.heldout_saved_share)}.",
+        else f"Limits chosen on other tasks saved {percent(group.heldout_saved_share)}.",
         stopped_ones=_stopped_ones(group, setting),
         passed_over_ones="" if group.passed_over is None else _stopped_ones(group, group.passed_over.setting),
         few_stopped=count(group.null.stopped, group.noun)
