@@ -69,7 +69,9 @@ def test_the_package_declares_what_it_imports() -> None:
     extras = PROJECT["optional-dependencies"]
     declared = named(PROJECT["dependencies"])
     offered = {
-        name for extra in ("datasets", "engine", "learn", "parquet", "prices", "zstd") for name in named(extras[extra])
+        name
+        for extra in ("datasets", "engine", "learn", "local", "parquet", "prices", "zstd")
+        for name in named(extras[extra])
     }
     number, undeclared = imported(Path(boolab.__file__).parent, declared | offered)
     assert number > 10

@@ -253,7 +253,7 @@ def read_summary(output: str) -> SuiteSummary | None:
 
 
 def _unittest_counts(match: re.Match[str], n_tests: int) -> tuple[int, int]:
-    kinds = {name: int(number) for name, number in re.findall(r"(\w+)=(\d{1,9})", match[2] or "")}
+    kinds = {name: int(number) for name, number in re.findall(r"\b(\w{1,40})=(\d{1,9})", match[2] or "")}
     failed = kinds.get("failures", 0) + kinds.get("errors", 0)
     if match[1] == "FAILED":
         failed = max(1, failed)

