@@ -16,7 +16,18 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from boolab.core.run import Run, Score
 from boolab.io.files import describe_non_file, read_file
-from boolab.io.json_input import JSON, Damage, items, json_text, leading_values, mapping, parse, text, whole
+from boolab.io.json_input import (
+    JSON,
+    Damage,
+    filter_objects,
+    items,
+    json_text,
+    leading_values,
+    mapping,
+    parse,
+    text,
+    whole,
+)
 from boolab.io.packed import unpacked_name
 
 _Result = TypeVar("_Result")
@@ -95,6 +106,16 @@ class LineLog:
     # called when all lines so far are taken: a log that has to be given all of them once more, because the last ones
     # changed what the first ones mean; None if it does not
     again: Restart = lambda: None
+
+
+def follow_objects(damage: Damage, take: Callable[[dict[str, Any]], object], runs: Callable[[], list[Run]]) -> LineLog:
+    """A log each line of which is an object for `take`."""
+
+    def take_line(number: int, value: object) -> None:
+        for _, line in filter_objects([(number, value)], damage):
+            take(line)
+
+    return LineLog(damage, take_line, runs)
 
 
 def follow_of(reader: object) -> Follow | None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from typing import Any, Protocol
 
-from boolab.io.json_input import text
+from boolab.core.run import Run
+from boolab.io.json_input import Damage, filter_objects, text
+from boolab.logs.fields import LineLog
 
 
 class EntryTree:
@@ -46,3 +49,53 @@ class EntryTree:
             index = self._parents[index]
         self._left = off_branch
         return off_branch
+
+
+class BranchedSession(Protocol):
+    """Builds the run of a session whose entries are on branches."""
+
+    def open(self, line: Mapping[str, Any]) -> bool:
+        """Whether a line is the header, which is no entry; it is taken then."""
+        ...
+
+    def leave(self, line: Mapping[str, Any]) -> None:
+        """Note an entry on a branch that was left."""
+        ...
+
+    def take(self, line: Mapping[str, Any]) -> None:
+        """Take the next entry."""
+        ...
+
+    def runs(self, path: Path) -> list[Run]:
+        """The run by the entries so far; none if there is none."""
+        ...
+
+
+def follow_branches(
+    path: Path,
+    damage: Damage,
+    begin: Callable[[Damage], BranchedSession],
+    keys: tuple[str, str] = ("id", "parentId"),
+    skipped: Collection[int] = frozenset(),
+) -> LineLog:
+    """A session without the entries on branches that were left, which is read again when another branch is continued.
+
+    `keys`: where an entry has its id and that of the one before it. `skipped`: the places of the entries on the other
+    branches.
+    """
+    session, tree = begin(damage), EntryTree(*keys)
+
+    def take(number: int, value: object) -> None:
+        for _, line in filter_objects([(number, value)], damage):
+            if session.open(line):
+                continue
+            if tree.grow(line) in skipped:
+                session.leave(line)
+            else:
+                session.take(line)
+
+    def read_again() -> LineLog | None:
+        off_branch = tree.skipped_entries()
+        return None if off_branch == skipped else follow_branches(path, Damage(path), begin, keys, off_branch)
+
+    return LineLog(damage, take, lambda: session.runs(path), read_again)

@@ -20,9 +20,9 @@ from typing import Any, Final
 
 from boolab.core.run import Run
 from boolab.core.types import REDACTED, StopReason, Usage
-from boolab.io.json_input import Damage, filter_objects, flag, items, json_values, mapping, text, whole
+from boolab.io.json_input import Damage, flag, items, json_values, mapping, text, whole
 from boolab.logs.builder import RunBuilder
-from boolab.logs.fields import Head, LineLog, content_text, epoch_ms, name_or_none, one_line, read_lines
+from boolab.logs.fields import Head, LineLog, content_text, epoch_ms, follow_objects, name_or_none, one_line, read_lines
 from boolab.logs.step_builder import StepBuilder
 
 NAME: Final = "copilot"
@@ -70,12 +70,7 @@ def read(path: Path, damage: Damage) -> list[Run]:
 def follow(path: Path, damage: Damage) -> LineLog:
     """The events of a session, as they are written."""
     session = _Session(path, damage)
-
-    def take(number: int, value: object) -> None:
-        for _, event in filter_objects([(number, value)], damage):
-            session.take(event)
-
-    return LineLog(damage, take, session.runs)
+    return follow_objects(damage, session.take, session.runs)
 
 
 class _AgentEvents:

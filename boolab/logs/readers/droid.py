@@ -26,6 +26,7 @@ from boolab.logs.fields import (
     LineLog,
     content_text,
     effort_of,
+    follow_objects,
     name_or_none,
     one_line,
     read_lines,
@@ -85,12 +86,7 @@ def read(path: Path, damage: Damage) -> list[Run]:
 def follow(path: Path, damage: Damage) -> LineLog:
     """The lines of a session, as they are written."""
     session = _Session(path, damage)
-
-    def take(number: int, value: object) -> None:
-        for _, line in filter_objects([(number, value)], damage):
-            session.take(line)
-
-    return LineLog(damage, take, session.runs)
+    return follow_objects(damage, session.take, session.runs)
 
 
 class _Session:

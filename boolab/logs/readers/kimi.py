@@ -23,12 +23,13 @@ from typing import Any, Final
 from boolab.core.finish_reasons import finish_reason
 from boolab.core.run import Run
 from boolab.core.types import REDACTED, Stop, StopReason, Usage
-from boolab.io.json_input import Damage, filter_objects, flag, json_values, mapping, text, whole
+from boolab.io.json_input import Damage, flag, json_values, mapping, text, whole
 from boolab.logs.builder import RunBuilder
 from boolab.logs.fields import (
     Head,
     LineLog,
     content_text,
+    follow_objects,
     name_or_none,
     one_line,
     read_lines,
@@ -97,12 +98,7 @@ def read(path: Path, damage: Damage) -> list[Run]:
 def follow(path: Path, damage: Damage) -> LineLog:
     """The lines of a log, as they are written."""
     log = _Wire(path, damage)
-
-    def take(number: int, value: object) -> None:
-        for _, line in filter_objects([(number, value)], damage):
-            log.take(line)
-
-    return LineLog(damage, take, log.runs)
+    return follow_objects(damage, log.take, log.runs)
 
 
 class _Wire:

@@ -20,14 +20,14 @@ A header line (`type: session`), and one line for each entry: messages, changes 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from boolab.core.finish_reasons import finish_reason
 from boolab.core.run import Run
 from boolab.core.types import REDACTED, StopReason, Usage
-from boolab.io.json_input import Damage, filter_objects, flag, json_lines, mapping, micro, text, whole
+from boolab.io.json_input import Damage, flag, json_lines, mapping, micro, text, whole
 from boolab.logs.builder import RunBuilder
 from boolab.logs.fields import (
     Head,
@@ -41,7 +41,7 @@ from boolab.logs.fields import (
     stem_of,
     time_ms,
 )
-from boolab.logs.readers._branches import EntryTree
+from boolab.logs.readers._branches import follow_branches
 from boolab.logs.readers.sts import is_simple
 from boolab.logs.step_builder import StepBuilder
 
@@ -99,32 +99,7 @@ def read(path: Path, damage: Damage) -> list[Run]:
 
 def follow(path: Path, damage: Damage) -> LineLog:
     """The entries of a session, as they are written."""
-    return _branch(path, damage, frozenset())
-
-
-def _branch(path: Path, damage: Damage, skipped: Collection[int]) -> LineLog:
-    """The session, without the entries on branches that were `skipped`."""
-    session, tree = _Session(damage), EntryTree()
-
-    def take(number: int, value: object) -> None:
-        for _, line in filter_objects([(number, value)], damage):
-            damage.note_kind(text(line.get("type")), _KINDS)
-            if line.get("type") == "session":
-                session.open(line)
-            elif tree.grow(line) not in skipped:
-                session.take(line)
-            else:
-                session.leave(line)
-
-    def runs() -> list[Run]:
-        damage.unrecognised = "" if session.known else f"a session of pi is {LOOKED_FOR}"
-        return session.runs(path)
-
-    def read_again() -> LineLog | None:
-        off_branch = tree.skipped_entries()
-        return None if off_branch == skipped else _branch(path, Damage(path), off_branch)
-
-    return LineLog(damage, take, runs, read_again)
+    return follow_branches(path, damage, _Session)
 
 
 class _Session:
@@ -142,7 +117,11 @@ class _Session:
         self._ending: StopReason | None = None
         self._error: str | None = None
 
-    def open(self, line: Mapping[str, Any]) -> None:
+    def open(self, line: Mapping[str, Any]) -> bool:
+        kind = text(line.get("type"))
+        self._damage.note_kind(kind, _KINDS)
+        if kind != "session":
+            return False
         self.known = True
         if (version := whole(line.get("version"))) is not None:
             self._damage.versions.add(str(version))
@@ -152,6 +131,7 @@ class _Session:
             self.id = text(line.get("id"))
             origin = text(line.get("parentSession")).replace("\\", "/").rpartition("/")[2]
             self.branched_from = origin.removesuffix(".jsonl").rpartition("_")[2]
+        return True
 
     def leave(self, line: Mapping[str, Any]) -> None:
         message = mapping(line.get("message"))
@@ -236,6 +216,7 @@ class _Session:
             self.builder.add_call(step, text(part.get("id")), text(part.get("name")), part.get("arguments", REDACTED))
 
     def runs(self, path: Path) -> list[Run]:
+        self._damage.unrecognised = "" if self.known else f"a session of pi is {LOOKED_FOR}"
         if self.builder.is_empty:
             return []
         stop, error = (None, None) if self.builder.truncated else (self._ending, self._error)

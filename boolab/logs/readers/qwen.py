@@ -13,7 +13,7 @@ See `packages/core/src/services/chatRecordingService.ts` in github.com/QwenLM/qw
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,7 +22,7 @@ from boolab.core.types import REDACTED, UNKNOWN_USAGE, StopReason, Usage
 from boolab.io.json_input import Damage, filter_objects, items, json_values, mapping, text, whole
 from boolab.logs.builder import RunBuilder
 from boolab.logs.fields import Head, LineLog, epoch_ms, name_or_none, one_line, read_lines, stem_of
-from boolab.logs.readers._branches import EntryTree
+from boolab.logs.readers._branches import EntryTree, follow_branches
 from boolab.logs.readers._gemini_parts import content_text, result_text
 from boolab.logs.step_builder import StepBuilder
 
@@ -30,6 +30,8 @@ NAME: Final = "qwen"
 SCOPE: Final = "turn"
 SUFFIXES: Final = (".jsonl",)
 PLACES: Final = ("~/.qwen/projects/*/chats/*.jsonl",)
+_KEYS: Final = ("uuid", "parentUuid")
+"""Where a record has its id and that of the one before it."""
 LOOKED_FOR: Final = 'lines with "uuid", "parentUuid" and "sessionId", whose "message" has "parts"'
 
 _KINDS: Final = ("user", "assistant", "tool_result", "system")
@@ -50,38 +52,15 @@ def _is_record(value: object) -> bool:
 def read(path: Path, damage: Damage) -> list[Run]:
     """The run of one session."""
     values = [*filter_objects(json_values(path, damage), damage)]
-    tree = EntryTree("uuid", "parentUuid")
+    tree = EntryTree(*_KEYS)
     for _, record in values:
         tree.grow(record)
-    return read_lines(_branch(path, damage, tree.skipped_entries()), values)
+    return read_lines(follow_branches(path, damage, _Session, _KEYS, tree.skipped_entries()), values)
 
 
 def follow(path: Path, damage: Damage) -> LineLog:
     """The records of a session, as they are written."""
-    return _branch(path, damage, frozenset())
-
-
-def _branch(path: Path, damage: Damage, skipped: Collection[int]) -> LineLog:
-    """The session, without the records on branches that were `skipped`."""
-    session, tree = _Session(damage), EntryTree("uuid", "parentUuid")
-
-    def take(number: int, value: object) -> None:
-        for _, record in filter_objects([(number, value)], damage):
-            damage.note_kind(text(record.get("type")), _KINDS)
-            if tree.grow(record) in skipped:
-                session.leave(record)
-            else:
-                session.take(record)
-
-    def runs() -> list[Run]:
-        damage.unrecognised = "" if session.id else f"a log of Qwen Code is {LOOKED_FOR}"
-        return session.runs(path)
-
-    def read_again() -> LineLog | None:
-        off_branch = tree.skipped_entries()
-        return None if off_branch == skipped else _branch(path, Damage(path), off_branch)
-
-    return LineLog(damage, take, runs, read_again)
+    return follow_branches(path, damage, _Session, _KEYS)
 
 
 class _Session:
@@ -89,10 +68,16 @@ class _Session:
 
     def __init__(self, damage: Damage) -> None:
         self.builder = RunBuilder(NAME, damage)
+        self._damage = damage
         self.id = ""
         self._left: set[str] = set()
         """The ids of the responses on a branch that was left, since the last record of the session."""
         self._error: str | None = None
+
+    def open(self, record: Mapping[str, Any]) -> bool:
+        """There is no header: each record is an entry."""
+        self._damage.note_kind(text(record.get("type")), _KINDS)
+        return False
 
     def leave(self, record: Mapping[str, Any]) -> None:
         """Note a record on a branch that was left."""
@@ -177,6 +162,7 @@ class _Session:
 
     def runs(self, path: Path) -> list[Run]:
         """The run by the records so far; none if there is neither a prompt nor a response."""
+        self._damage.unrecognised = "" if self.id else f"a log of Qwen Code is {LOOKED_FOR}"
         if self.builder.is_empty:
             return []
         error = None if self.builder.truncated else self._error
