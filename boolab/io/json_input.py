@@ -117,6 +117,10 @@ class Damage:
         """Record that a tool result on this line, which answered no call so far, answers one after it."""
         self._unmatched.remove(line)
 
+    def replace_by(self, other: Damage) -> None:
+        """Record what another one has of the same file, which was read again, and nothing else."""
+        vars(self).update(vars(other))
+
     def report(self, warn: Warn, *, readable: bool) -> None:
         """Warn of the first places, of how many follow, and of results that answer no call."""
         if not readable and self.first is not None:

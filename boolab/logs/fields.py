@@ -22,6 +22,7 @@ from boolab.io.json_input import (
     filter_objects,
     items,
     json_text,
+    json_values,
     leading_values,
     mapping,
     parse,
@@ -90,6 +91,8 @@ class Head:
 Restart: TypeAlias = Callable[[], "LineLog | None"]
 Follow: TypeAlias = Callable[[Path, Damage], "LineLog"]
 """Given a file, and what records the damage in it, a log without any lines yet."""
+Lines: TypeAlias = Callable[[Path, Damage], Iterable[tuple[int, Any]]]
+"""Given the same, the number and the value of each line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +100,7 @@ class LineLog:
     """The lines of one log so far, as it grows.
 
     A reader of JSON Lines may have a function `follow(path, damage)` that returns one. Its `read` uses the same
-    function, so that a log that was followed gives the same runs as one that is read when it is complete.
+    function, by `read_followed`, so that a log that was followed gives the same runs as one that is complete.
     """
 
     damage: Damage  # what could not be read. Who reads the lines sets its `line` and its `truncated`
@@ -124,11 +127,17 @@ def follow_of(reader: object) -> Follow | None:
     return follow
 
 
-def read_lines(log: LineLog, lines: Iterable[tuple[int, Any]]) -> list[Run]:
-    """The runs of a log that is complete."""
-    for number, value in lines:
-        log.take(number, value)
-    return log.runs()
+def read_followed(path: Path, damage: Damage, follow: Follow, lines: Lines = json_values) -> list[Run]:
+    """The runs of a complete file, by the function that follows it; `lines` gives its values."""
+    log: LineLog | None = follow(path, damage)
+    while log is not None:
+        latest = log
+        for number, value in lines(path, latest.damage):
+            latest.take(number, value)
+        log = latest.again()
+    runs = latest.runs()
+    damage.replace_by(latest.damage)
+    return runs
 
 
 def read_once(read: Callable[[_Path], _Content]) -> Callable[[_Path], _Content | None]:

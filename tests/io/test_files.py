@@ -157,7 +157,6 @@ _OTHERS: Final = {
     "logs/readers/mini_swe_agent.py": "a method of its own",
     "logs/readers/_archives.py": "zipfile reads what open_file opened",
     "logs/readers/parquet.py": "pyarrow reads what open_file opened",
-    "logs/readers/pi.py": "a method of its own",
     "runtime/models/local/weights.py": "zipfile reads what open_file opened, and a new file",
     "runtime/models/recorder.py": "a new file",
     "core/worker.py": "the null device and standard output",

@@ -2,7 +2,7 @@
 
 import json
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -78,19 +78,50 @@ def codex_lines(steps: int) -> Iterator[dict[str, Any]]:
 
 
 def pi_lines(steps: int) -> Iterator[dict[str, Any]]:
-    """The lines of a session of pi. In the middle it returns to its third entry and begins a branch."""
+    """The lines of a session of pi."""
     at = "2026-01-01T00:00:00Z"
     yield {"type": "session", "version": 3, "id": "p1", "timestamp": at, "cwd": "/x"}
-    last = None
     messages: list[dict[str, Any]] = [{"role": "user", "content": "Fix it"}]
     for n in range(steps):
         call = {"type": "toolCall", "id": f"t{n}", "name": "bash", "arguments": {"n": n}}
         messages.append({"role": "assistant", "content": [call], "stopReason": "toolUse", "usage": {"input": 1}})
         messages.append({"role": "toolResult", "toolCallId": f"t{n}", "content": [], "isError": False})
+    for name, parent, message in _branches(messages):
+        yield {"type": "message", "id": name, "parentId": parent, "timestamp": at, "message": message}
+
+
+def _branches(messages: Sequence[dict[str, Any]]) -> Iterator[tuple[str, str | None, dict[str, Any]]]:
+    """Messages with their names and those of the ones before them: in the middle, a branch begins at the third."""
+    last = None
     for place, message in enumerate(messages, 1):
         parent = "e3" if place == len(messages) // 2 + 2 and place > 5 else last
         last = f"e{place}"
-        yield {"type": "message", "id": last, "parentId": parent, "timestamp": at, "message": message}
+        yield last, parent, message
+
+
+def droid_lines(steps: int) -> Iterator[dict[str, Any]]:
+    """The lines of a session of Droid."""
+    yield {"type": "session_start", "id": "d1", "title": "Fix"}
+    messages: list[dict[str, Any]] = [{"role": "user", "content": "Fix it"}]
+    for n in range(steps):
+        call = {"type": "tool_use", "id": f"t{n}", "name": "Execute", "input": {"n": n}}
+        messages.append({"role": "assistant", "content": [call]})
+        messages.append({"role": "user", "content": [{"type": "tool_result", "tool_use_id": f"t{n}", "content": "x"}]})
+    for name, parent, message in _branches(messages):
+        yield {"type": "message", "id": name, "parentId": parent, "message": message}
+        yield {"type": "todo_state", "id": f"s{name}"}
+
+
+def qwen_lines(steps: int) -> Iterator[dict[str, Any]]:
+    """The records of a session of Qwen Code."""
+    records: list[dict[str, Any]] = [{"type": "user", "message": {"parts": [{"text": "Fix it"}]}}]
+    for n in range(steps):
+        call = {"id": f"t{n}", "name": "read_file", "args": {"n": n}}
+        records.append({"type": "assistant", "message": {"parts": [{"functionCall": call}]}})
+        response = {"functionResponse": {"id": f"t{n}", "response": {"output": "x"}}}
+        records.append({"type": "tool_result", "message": {"parts": [response]}})
+    for name, parent, record in _branches(records):
+        yield {"uuid": name, "parentUuid": parent, "sessionId": "q1", **record}
 
 
 def gemini_lines(steps: int) -> Iterator[dict[str, Any]]:
@@ -138,12 +169,16 @@ def chat_lines(steps: int) -> Iterator[dict[str, Any]]:
 LOGS = {
     "claude_code": claude_lines,
     "codex": codex_lines,
+    "droid": droid_lines,
     "gemini": gemini_lines,
     "openai_chat": chat_lines,
     "openhands_sdk": openhands_lines,
     "pi": pi_lines,
+    "qwen": qwen_lines,
 }
 """The lines of a log of so many steps, by format."""
+BRANCHED = ("droid", "pi", "qwen")
+"""The formats of these in which a branch begins in the middle, so that a log is read again."""
 
 
 def encoded(line: dict[str, Any]) -> bytes:

@@ -54,8 +54,8 @@ class EntryTree:
 class BranchedSession(Protocol):
     """Builds the run of a session whose entries are on branches."""
 
-    def open(self, line: Mapping[str, Any]) -> bool:
-        """Whether a line is the header, which is no entry; it is taken then."""
+    def take_non_entry(self, line: Mapping[str, Any]) -> bool:
+        """Take a line if it is no entry, such as the header; whether it is none."""
         ...
 
     def leave(self, line: Mapping[str, Any]) -> None:
@@ -87,7 +87,7 @@ def follow_branches(
 
     def take(number: int, value: object) -> None:
         for _, line in filter_objects([(number, value)], damage):
-            if session.open(line):
+            if session.take_non_entry(line):
                 continue
             if tree.grow(line) in skipped:
                 session.leave(line)

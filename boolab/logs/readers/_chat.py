@@ -19,7 +19,7 @@ from boolab.core.run import Run
 from boolab.core.text import count
 from boolab.core.types import REDACTED, UNKNOWN_USAGE, Usage
 from boolab.errors import RunFormatError
-from boolab.io.json_input import Damage, items, json_text, json_values, mapping, micro, text, whole
+from boolab.io.json_input import Damage, items, json_text, mapping, micro, text, whole
 from boolab.logs.builder import RunBuilder
 from boolab.logs.fields import (
     Head,
@@ -31,7 +31,6 @@ from boolab.logs.fields import (
     first_choice,
     make_unique,
     name_or_none,
-    read_lines,
     reward_of,
     scores_of,
     stem_of,
@@ -178,11 +177,6 @@ def texts(content: object) -> list[str]:
         elif mapping(block).get("type") in TEXTS:
             parts.append(text(block.get("text")))
     return parts
-
-
-def read_chats(path: Path, damage: Damage, source: str) -> list[Run]:
-    """The runs of a file: one conversation or message a line, one document, or a list of either."""
-    return read_lines(follow_chats(path, damage, source), json_values(path, damage))
 
 
 def follow_chats(path: Path, damage: Damage, source: str) -> LineLog:

@@ -20,8 +20,8 @@ from typing import Final
 
 from boolab.core.run import Run
 from boolab.io.json_input import Damage
-from boolab.logs.fields import Head, LineLog
-from boolab.logs.readers._chat import dialect, follow_chats, read_chats
+from boolab.logs.fields import Head, LineLog, read_followed
+from boolab.logs.readers._chat import dialect, follow_chats
 
 NAME: Final = "anthropic_messages"
 SCOPE: Final = "turn"
@@ -37,7 +37,7 @@ def sniff(head: Head) -> bool:
 
 def read(path: Path, damage: Damage) -> list[Run]:
     """The runs of one file."""
-    return read_chats(path, damage, NAME)
+    return read_followed(path, damage, follow)
 
 
 def follow(path: Path, damage: Damage) -> LineLog:

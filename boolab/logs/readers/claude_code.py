@@ -49,7 +49,7 @@ from boolab.core.types import Usage
 from boolab.errors import RunFormatError
 from boolab.io.json_input import Damage, begins_json, filter_objects, items, json_document, json_lines, mapping, text
 from boolab.io.packed import open_unpacked
-from boolab.logs.fields import Head, LineLog, read_lines, sidecar, stem_of
+from boolab.logs.fields import Head, LineLog, read_followed, sidecar, stem_of
 from boolab.logs.readers._claude_chain import AgentLines
 from boolab.logs.readers._claude_run import SOURCE, SubagentEnd, ends_in
 from boolab.logs.readers._claude_stream import StreamLines, is_stream_line, is_stream_result
@@ -102,7 +102,7 @@ def _is_line(line: object) -> bool:
 
 def read(path: Path, damage: Damage) -> list[Run]:
     """The runs of one file: the session, and the subagents whose lines are in it."""
-    return read_lines(follow(path, damage), _lines(path, damage))
+    return read_followed(path, damage, follow, _lines)
 
 
 def follow(path: Path, damage: Damage) -> LineLog:

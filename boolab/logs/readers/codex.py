@@ -42,7 +42,7 @@ from typing import Any, Final
 
 from boolab.core.run import Run
 from boolab.core.types import REDACTED
-from boolab.io.json_input import Damage, filter_objects, items, json_object, json_values, mapping, text, whole
+from boolab.io.json_input import Damage, filter_objects, items, json_object, mapping, text, whole
 from boolab.logs.fields import (
     Head,
     LineLog,
@@ -50,7 +50,7 @@ from boolab.logs.fields import (
     content_text,
     epoch_ms,
     name_or_none,
-    read_lines,
+    read_followed,
     stem_of,
 )
 from boolab.logs.readers._codex_account import SOURCE, CodexAccount
@@ -135,7 +135,7 @@ def sniff(head: Head) -> bool:
 
 def read(path: Path, damage: Damage) -> list[Run]:
     """The run of one rollout; none if it is empty."""
-    return read_lines(follow(path, damage), json_values(path, damage))
+    return read_followed(path, damage, follow)
 
 
 def follow(path: Path, damage: Damage) -> LineLog:

@@ -20,9 +20,18 @@ from typing import Any, Final
 
 from boolab.core.run import Run
 from boolab.core.types import REDACTED, StopReason, Usage
-from boolab.io.json_input import Damage, flag, items, json_values, mapping, text, whole
+from boolab.io.json_input import Damage, flag, items, mapping, text, whole
 from boolab.logs.builder import RunBuilder
-from boolab.logs.fields import Head, LineLog, content_text, epoch_ms, follow_objects, name_or_none, one_line, read_lines
+from boolab.logs.fields import (
+    Head,
+    LineLog,
+    content_text,
+    epoch_ms,
+    follow_objects,
+    name_or_none,
+    one_line,
+    read_followed,
+)
 from boolab.logs.step_builder import StepBuilder
 
 NAME: Final = "copilot"
@@ -64,7 +73,7 @@ def _is_start(line: object) -> bool:
 
 def read(path: Path, damage: Damage) -> list[Run]:
     """The run of one session, and those of its subagents."""
-    return read_lines(follow(path, damage), json_values(path, damage))
+    return read_followed(path, damage, follow)
 
 
 def follow(path: Path, damage: Damage) -> LineLog:

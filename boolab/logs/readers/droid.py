@@ -14,27 +14,27 @@ No source of either is public: this is by samples of the two.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from boolab.core.run import Run
 from boolab.core.types import REDACTED, StopReason
-from boolab.io.json_input import Damage, filter_objects, flag, json_text, json_values, mapping, text, whole
+from boolab.io.json_input import Damage, flag, json_text, mapping, text, whole
 from boolab.logs.builder import RunBuilder
 from boolab.logs.fields import (
     Head,
     LineLog,
     content_text,
     effort_of,
-    follow_objects,
     name_or_none,
     one_line,
-    read_lines,
+    read_followed,
     sidecar,
     stem_of,
     time_ms,
 )
-from boolab.logs.readers._branches import EntryTree
+from boolab.logs.readers._branches import follow_branches
 from boolab.logs.readers._chat import add_reply, add_user
 from boolab.logs.step_builder import StepBuilder
 
@@ -73,20 +73,12 @@ def _is_stream_line(line: Mapping[str, Any]) -> bool:
 
 def read(path: Path, damage: Damage) -> list[Run]:
     """The run of one session."""
-    values = [*filter_objects(json_values(path, damage), damage)]
-    tree = EntryTree()
-    is_stored = any(_is_start(line) for _, line in values[:1])
-    for _, line in values if is_stored else ():
-        tree.grow(line)
-    skipped = tree.skipped_entries()
-    kept = [value for place, value in enumerate(values) if place not in skipped or value[1].get("type") != "message"]
-    return read_lines(follow(path, damage), kept)
+    return read_followed(path, damage, follow)
 
 
 def follow(path: Path, damage: Damage) -> LineLog:
     """The lines of a session, as they are written."""
-    session = _Session(path, damage)
-    return follow_objects(damage, session.take, session.runs)
+    return follow_branches(path, damage, partial(_Session, path))
 
 
 class _Session:
@@ -99,19 +91,38 @@ class _Session:
         self._id = ""
         self._model = ""
         self._known = False
+        self._left: set[str] = set()
+        """The ids of the responses on a branch that was left, since the last message of the session."""
         self._step: StepBuilder | None = None
         """The response of the stream whose lines are being read; None once a result followed it."""
         self._end: StopReason | None = None
         self._error: str | None = None
+
+    def take_non_entry(self, line: Mapping[str, Any]) -> bool:
+        """Take the header, a line of a stream or a state of the program: they are on each branch."""
+        if "parentId" in line:
+            return False
+        self.take(line)
+        return True
+
+    def leave(self, line: Mapping[str, Any]) -> None:
+        """Note a message on a branch that was left. Other lines are on each branch."""
+        if line.get("type") != "message":
+            self.take(line)
+        elif mapping(line.get("message")).get("role") == "assistant":
+            self._left.add(text(line.get("id")))
 
     def take(self, line: Mapping[str, Any]) -> None:
         """Take the next line."""
         kind, time = text(line.get("type")), time_ms(line.get("timestamp"))
         self._id = self._id or _session_of(line)
         if kind == "session_start":
-            self._open(line)
+            self._start(line)
         elif kind == "message" and isinstance(line.get("message"), dict):
             self._known = True
+            if self._left:
+                self.builder.add_event("rewind", time, steps=len(self._left))
+                self._left = set()
             self._add_message(line["message"], text(line.get("id")), time)
         elif _session_of(line):
             self._known = True
@@ -119,7 +130,7 @@ class _Session:
         else:
             self._damage.note_kind(kind, _STORED)
 
-    def _open(self, line: Mapping[str, Any]) -> None:
+    def _start(self, line: Mapping[str, Any]) -> None:
         self._known = True
         self._id = self._id or text(line.get("id"))
         version = line.get("version")
@@ -199,14 +210,14 @@ class _Session:
         total = None if parts[0] is None else sum(part or 0 for part in parts)
         self.builder.add_totals(input_tokens=total, output_tokens=whole(usage.get(output)))
 
-    def runs(self) -> list[Run]:
+    def runs(self, path: Path) -> list[Run]:
         """The run by the lines so far; none if there is neither a prompt nor a response."""
         self._damage.unrecognised = "" if self._known else f"a log of Droid is {LOOKED_FOR}"
         if self.builder.is_empty:
             return []
         end = None if self.builder.truncated else self._end
         error = None if end is None else self._error
-        return [self.builder.build(self._id or stem_of(self._path), end, agent=NAME, error=error, log_id=self._id)]
+        return [self.builder.build(self._id or stem_of(path), end, agent=NAME, error=error, log_id=self._id)]
 
 
 def _without_reminders(content: object) -> object:

@@ -28,9 +28,9 @@ from typing import Any, Final, NamedTuple
 
 from boolab.core.run import Run
 from boolab.core.types import REDACTED, UNKNOWN_USAGE, Usage
-from boolab.io.json_input import Damage, filter_objects, items, json_values, mapping, text, whole
+from boolab.io.json_input import Damage, filter_objects, items, mapping, text, whole
 from boolab.logs.builder import RunBuilder
-from boolab.logs.fields import Head, LineLog, epoch_ms, one_line, read_lines, stem_of
+from boolab.logs.fields import Head, LineLog, epoch_ms, one_line, read_followed, stem_of
 from boolab.logs.readers._gemini_parts import content_text, result_text
 from boolab.logs.readers._gemini_stream import Stream, is_stream_line
 
@@ -57,7 +57,7 @@ def _is_header(record: Mapping[str, Any]) -> bool:
 
 def read(path: Path, damage: Damage) -> list[Run]:
     """The run of one session; none if it is empty."""
-    return read_lines(follow(path, damage), json_values(path, damage))
+    return read_followed(path, damage, follow)
 
 
 def follow(path: Path, damage: Damage) -> LineLog:

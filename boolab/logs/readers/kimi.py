@@ -23,7 +23,7 @@ from typing import Any, Final
 from boolab.core.finish_reasons import finish_reason
 from boolab.core.run import Run
 from boolab.core.types import REDACTED, Stop, StopReason, Usage
-from boolab.io.json_input import Damage, flag, json_values, mapping, text, whole
+from boolab.io.json_input import Damage, flag, mapping, text, whole
 from boolab.logs.builder import RunBuilder
 from boolab.logs.fields import (
     Head,
@@ -32,7 +32,7 @@ from boolab.logs.fields import (
     follow_objects,
     name_or_none,
     one_line,
-    read_lines,
+    read_followed,
     sidecar,
     stem_of,
     time_ms,
@@ -92,7 +92,7 @@ def _is_known(value: object) -> bool:
 
 def read(path: Path, damage: Damage) -> list[Run]:
     """The run of one session or agent; of Kimi CLI also those of its subagents."""
-    return read_lines(follow(path, damage), json_values(path, damage))
+    return read_followed(path, damage, follow)
 
 
 def follow(path: Path, damage: Damage) -> LineLog:

@@ -16,9 +16,8 @@ Other formats also have `messages`, with other keys beside them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,7 +25,7 @@ from boolab.core.run import Run
 from boolab.errors import RunFormatError
 from boolab.io.json_input import Damage, json_values, mapping
 from boolab.io.packed import DamagedFile, open_unpacked
-from boolab.logs.fields import Head, LineLog, read_lines
+from boolab.logs.fields import Head, LineLog, read_followed
 from boolab.logs.readers._chat import dialect, follow_chats
 
 NAME: Final = "openai_chat"
@@ -46,17 +45,21 @@ def sniff(head: Head) -> bool:
 
 def read(path: Path, damage: Damage) -> list[Run]:
     """The runs of one file."""
-    _refuse_request_by_head(path)
-    values = json_values(path, damage)
-    first = [*islice(values, 1)]
-    _refuse_request([value for _, value in first], path)
-    return read_lines(follow_chats(path, damage, NAME), chain(first, values))
+    return read_followed(path, damage, follow, _lines)
 
 
 def follow(path: Path, damage: Damage) -> LineLog:
     """The conversations or messages of a file, as they are written."""
     _refuse_request_by_head(path)
     return follow_chats(path, damage, NAME)
+
+
+def _lines(path: Path, damage: Damage) -> Iterator[tuple[int, Any]]:
+    """The values of a file, of which the first is no request: it may be longer than what is read of it before."""
+    for place, (number, value) in enumerate(json_values(path, damage)):
+        if not place:
+            _refuse_request([value], path)
+        yield number, value
 
 
 def _refuse_request_by_head(path: Path) -> None:

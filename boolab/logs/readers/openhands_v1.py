@@ -32,9 +32,9 @@ from typing import Any, Final
 
 from boolab.core.run import Run
 from boolab.core.types import REDACTED, UNKNOWN_USAGE, Stop
-from boolab.io.json_input import Damage, items, json_values, mapping, parse, text, whole, whole_file
+from boolab.io.json_input import Damage, items, mapping, parse, text, whole, whole_file
 from boolab.logs.builder import RunBuilder
-from boolab.logs.fields import Head, LineLog, content_text, effort_of, epoch_ms, one_line, read_lines, stem_of
+from boolab.logs.fields import Head, LineLog, content_text, effort_of, epoch_ms, one_line, read_followed, stem_of
 from boolab.logs.readers._openhands import (
     Meter,
     Row,
@@ -91,7 +91,7 @@ def read(path: Path, damage: Damage) -> list[Run]:
     if path.name == _STATE or (file is not None and int(file[1])):
         return []
     if file is None:
-        return read_lines(follow(path, damage), json_values(path, damage))
+        return read_followed(path, damage, follow)
     talk, run_id = _conversation(path, damage)
     run = talk.run(run_id)
     damage.unrecognised = _UNRECOGNISED

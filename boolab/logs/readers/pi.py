@@ -27,7 +27,7 @@ from typing import Any, Final
 from boolab.core.finish_reasons import finish_reason
 from boolab.core.run import Run
 from boolab.core.types import REDACTED, StopReason, Usage
-from boolab.io.json_input import Damage, flag, json_lines, mapping, micro, text, whole
+from boolab.io.json_input import Damage, flag, mapping, micro, text, whole
 from boolab.logs.builder import RunBuilder
 from boolab.logs.fields import (
     Head,
@@ -37,7 +37,7 @@ from boolab.logs.fields import (
     epoch_ms,
     name_or_none,
     one_line,
-    read_lines,
+    read_followed,
     stem_of,
     time_ms,
 )
@@ -86,15 +86,7 @@ def _is_result(value: object) -> bool:
 
 def read(path: Path, damage: Damage) -> list[Run]:
     """The run of one file; none if it is empty."""
-    log = follow(path, damage)
-    for line in json_lines(path, damage):
-        log.take(*line)
-    trunk = log.again()  # it has branches
-    if trunk is None:
-        return log.runs()
-    runs = read_lines(trunk, json_lines(path, trunk.damage))
-    damage.inconsistencies += trunk.damage.inconsistencies
-    return runs
+    return read_followed(path, damage, follow)
 
 
 def follow(path: Path, damage: Damage) -> LineLog:
@@ -117,7 +109,7 @@ class _Session:
         self._ending: StopReason | None = None
         self._error: str | None = None
 
-    def open(self, line: Mapping[str, Any]) -> bool:
+    def take_non_entry(self, line: Mapping[str, Any]) -> bool:
         kind = text(line.get("type"))
         self._damage.note_kind(kind, _KINDS)
         if kind != "session":

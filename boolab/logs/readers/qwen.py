@@ -19,10 +19,10 @@ from typing import Any, Final
 
 from boolab.core.run import Run
 from boolab.core.types import REDACTED, UNKNOWN_USAGE, StopReason, Usage
-from boolab.io.json_input import Damage, filter_objects, items, json_values, mapping, text, whole
+from boolab.io.json_input import Damage, items, mapping, text, whole
 from boolab.logs.builder import RunBuilder
-from boolab.logs.fields import Head, LineLog, epoch_ms, name_or_none, one_line, read_lines, stem_of
-from boolab.logs.readers._branches import EntryTree, follow_branches
+from boolab.logs.fields import Head, LineLog, epoch_ms, name_or_none, one_line, read_followed, stem_of
+from boolab.logs.readers._branches import follow_branches
 from boolab.logs.readers._gemini_parts import content_text, result_text
 from boolab.logs.step_builder import StepBuilder
 
@@ -51,11 +51,7 @@ def _is_record(value: object) -> bool:
 
 def read(path: Path, damage: Damage) -> list[Run]:
     """The run of one session."""
-    values = [*filter_objects(json_values(path, damage), damage)]
-    tree = EntryTree(*_KEYS)
-    for _, record in values:
-        tree.grow(record)
-    return read_lines(follow_branches(path, damage, _Session, _KEYS, tree.skipped_entries()), values)
+    return read_followed(path, damage, follow)
 
 
 def follow(path: Path, damage: Damage) -> LineLog:
@@ -74,7 +70,7 @@ class _Session:
         """The ids of the responses on a branch that was left, since the last record of the session."""
         self._error: str | None = None
 
-    def open(self, record: Mapping[str, Any]) -> bool:
+    def take_non_entry(self, record: Mapping[str, Any]) -> bool:
         """There is no header: each record is an entry."""
         self._damage.note_kind(text(record.get("type")), _KINDS)
         return False

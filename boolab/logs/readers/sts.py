@@ -13,9 +13,18 @@ from pathlib import Path
 from typing import Any, Final
 
 from boolab.core.run import Run
-from boolab.io.json_input import Damage, filter_objects, json_values, mapping, text
+from boolab.io.json_input import Damage, mapping, text
 from boolab.logs.builder import RunBuilder
-from boolab.logs.fields import Head, LineLog, content_text, name_or_none, read_lines, stem_of, time_ms
+from boolab.logs.fields import (
+    Head,
+    LineLog,
+    content_text,
+    follow_objects,
+    name_or_none,
+    read_followed,
+    stem_of,
+    time_ms,
+)
 from boolab.logs.readers._chat import add_reply
 
 NAME: Final = "sts"
@@ -42,7 +51,7 @@ def is_simple(values: Sequence[Any]) -> bool:
 
 def read(path: Path, damage: Damage) -> list[Run]:
     """The run of one session."""
-    return read_lines(follow(path, damage), json_values(path, damage))
+    return read_followed(path, damage, follow)
 
 
 def follow(path: Path, damage: Damage) -> LineLog:
@@ -50,14 +59,13 @@ def follow(path: Path, damage: Damage) -> LineLog:
     builder = RunBuilder(NAME, damage)
     header: dict[str, Any] = {}
 
-    def take(number: int, value: object) -> None:
-        for _, line in filter_objects([(number, value)], damage):
-            damage.note_kind(text(line.get("type")), _KINDS)
-            if line.get("type") == "session":
-                header.update(line)
-                builder.note_origin(cwd=line.get("cwd"))
-            elif line.get("type") == "message":
-                _add_message(builder, mapping(line.get("message")))
+    def take(line: dict[str, Any]) -> None:
+        damage.note_kind(text(line.get("type")), _KINDS)
+        if line.get("type") == "session":
+            header.update(line)
+            builder.note_origin(cwd=line.get("cwd"))
+        elif line.get("type") == "message":
+            _add_message(builder, mapping(line.get("message")))
 
     def runs() -> list[Run]:
         damage.unrecognised = "" if "harness" in header else f"a session trace of the Hub is {LOOKED_FOR}"
@@ -66,7 +74,7 @@ def follow(path: Path, damage: Damage) -> LineLog:
             return []
         return [builder.build(session or stem_of(path), agent=agent, log_id=session)]
 
-    return LineLog(damage, take, runs)
+    return follow_objects(damage, take, runs)
 
 
 def _add_message(builder: RunBuilder, message: Mapping[str, Any]) -> None:

@@ -10,6 +10,8 @@ import boolab as bl
 from tests.fuzz.log_targets import samples
 from tests.logs.readers.expected import EXPECTED
 from tests.support.cases import first
+from tests.support.growing import BRANCHED, LOGS, encoded
+from tests.support.readers import only, reader_of
 from tests.support.samples import FOLDER
 
 BINARY = (".eval", ".parquet")
@@ -86,3 +88,14 @@ def test_a_document_of_a_gigabyte_is_refused_before_it_is_read(tmp_path: Path) -
     with pytest.raises(bl.errors.RunFormatError, match=r"1,073,741,827 bytes, more than the 536,870,912 that are read"):
         bl.read_logs(path)
     path.unlink()  # the canary would read all of it
+
+
+@pytest.mark.parametrize("name", BRANCHED)
+def test_damage_in_a_log_that_is_read_twice_is_told_once(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "s1.jsonl"
+    first, *lines = map(encoded, LOGS[name](20))
+    path.write_bytes(b"".join([first, b"{damaged\n", *lines, b"[]\n"]))
+    found: list[str] = []
+    run = only(reader_of(name)(path, found.append))
+    assert [warning.partition(": ")[0] for warning in found] == [f"{path}:2", f"{path}:{len(lines) + 3}"]
+    assert 1 < run.n_steps < 20

@@ -61,6 +61,7 @@ def test_a_branch_that_was_left_is_no_part_of_the_session(tmp_path: Path) -> Non
     ]
     run = only(read(write_lines(tmp_path / "d.jsonl", *lines)))
     assert [step.response.text for step in run.steps] == ["kept"]
+    assert [(event.kind, event.payload["steps"]) for event in run.events] == [("rewind", 1)]
 
 
 def test_a_response_of_the_stream_ends_where_results_follow() -> None:
