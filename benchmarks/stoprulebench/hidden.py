@@ -78,7 +78,7 @@ def read_hidden(
         paths.setdefault(name, []).append(path)
         runs += [replace(run, settings={**run.settings, SET: name}) for run in read]
     if labels is not None:
-        runs, _ = label_by_file(runs, labels, trust)
+        runs = label_by_file(runs, labels, trust).runs
     if not any(run.success for run in runs):
         raise SettingError(f"{folder}: there is no successful run among {count(len(runs), 'run')} (see --labels)")
     files = [DataFile(f"{kinds[name]}/{name}", _digest(of_set)) for name, of_set in paths.items()]

@@ -172,7 +172,7 @@ def recordings_from(
     found = list(_runs_of(given, format=format if hidden is None else None, trust=trust, progress=progress))
     runs = [run for _, run in found]
     if labels is not None and hidden is None:
-        runs, _ = label_by_file(runs, labels, trust)
+        runs = label_by_file(runs, labels, trust).runs
     named = [Path(one).name if has_magic(one) or user_path(one).exists() else one for one in given]
     name, files = shorten(", ".join(named), MAX_NAME), hashed(sorted({path for path, _ in found}))
     if hidden is None:

@@ -267,6 +267,24 @@ def add_trust(group: Options) -> None:
     )
 
 
+def add_evidence(group: Options) -> None:
+    """Add --evidence, and --git."""
+    group.add_argument(
+        "--evidence",
+        metavar="SOURCES",
+        type=parse_sources,
+        default=(),
+        help="look for evidence of the outcomes, which is no label: in the tests that the agent ran (tests), the "
+        "repository (git) or the user's next message (reaction), such as git,tests (default: none)",
+    )
+    group.add_argument(
+        "--git",
+        metavar="PATH",
+        help="the repository in which evidence of git is looked for (default: that of the folder that each run worked "
+        "in)",
+    )
+
+
 def add_scope(group: Options) -> None:
     """Add --scope."""
     group.add_argument(
@@ -415,5 +433,7 @@ def _question(args: argparse.Namespace) -> Question:
         unlabelled=args.unlabelled,
         labels=args.labels,
         trust=args.trust,
+        evidence=getattr(args, "evidence", ()),
+        git=getattr(args, "git", None),
         prices=args.prices,
     )

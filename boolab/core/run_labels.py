@@ -42,6 +42,21 @@ def turn_label(run: Run, turn: int) -> RunLabel | None:
     return next((label for label in run.labels if label.turn == turn), None)
 
 
+def unit_label(run: Run, turn: int | None) -> RunLabel | None:
+    """The label of a turn, or of the whole run if `turn` is None or it has no other turn; None if it has none."""
+    return label_of(run) if turn is None or has_one_turn(run) else turn_label(run, turn)
+
+
+def has_one_turn(run: Run) -> bool:
+    """Whether a run has no second turn."""
+    return not run.steps or run.steps[0].turn == run.steps[-1].turn
+
+
+def source_in_words(source: str) -> str:
+    """The source of a label in words, such as "by hand"."""
+    return _WORDS.get(source, f"by {shorten(source)}")
+
+
 def is_labelled(run: Run, *, by_turn: bool) -> bool:
     """Whether a run has a label, or, where limits count by turn, one of its turns has."""
     return run.success is not None or (by_turn and has_turn_labels(run))
@@ -88,9 +103,7 @@ class LabelCounts:
         return {**self.by_source, "unknown": self.unknown}
 
     def __str__(self) -> str:
-        parts = [
-            f"{n:,} {_WORDS.get(source, f'by {shorten(source)}')}" for source, n in self.by_source.items() if source
-        ]
+        parts = [f"{n:,} {source_in_words(source)}" for source, n in self.by_source.items() if source]
         sources = f": {', '.join(parts)}" if parts else ""
         unknown = f"; {self.unknown:,} unknown" if self.unknown else ""
         return f"{self.labelled:,} labelled{sources}{unknown}"

@@ -43,7 +43,7 @@ from boolab.logs.log_files import (
 from boolab.logs.outcomes.harbor import with_outcome
 from boolab.logs.outcomes.label_file import NAME as LABEL_FILE
 from boolab.logs.outcomes.label_file import LabelFile, read_labels
-from boolab.logs.outcomes.labels import JoinedLabels, LabelNote, check_trust
+from boolab.logs.outcomes.labels import JoinedLabels, LabelNote, UnitLines, check_trust
 from boolab.logs.related_files import group_keys, head_keys
 
 if TYPE_CHECKING:
@@ -96,6 +96,7 @@ class Reading:
     Attributes:
         runs: The runs, in the order of their files.
         files: A row for each file; `files_df` makes them a table.
+        unit_lines: The lines in files of labels, with the unit that each is about.
 
     Example:
         >>> Reading((), ())
@@ -104,6 +105,7 @@ class Reading:
 
     runs: tuple[Run, ...]
     files: tuple[FileRow, ...]
+    unit_lines: tuple[UnitLines, ...] = ()
 
     def files_df(self) -> pd.DataFrame:
         """The files as a DataFrame: path, format, runs, bytes, seconds, skipped, warnings (joined by lines).
@@ -235,7 +237,8 @@ def read_logs(
     start = time.perf_counter()
     labels = _labels_beside(folders, trust)
     runs = labels.apply([*chain.from_iterable(new for *_, new in read)])
-    return Reading(tuple(runs), (*(row for _, row, _ in read), *_label_rows(labels, time.perf_counter() - start)))
+    rows = (*(row for _, row, _ in read), *_label_rows(labels, time.perf_counter() - start))
+    return Reading(tuple(runs), rows, tuple(labels.unit_lines))
 
 
 def iterate_logs(

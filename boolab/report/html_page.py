@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 from markupsafe import Markup
 
-from boolab.core.text import count, first_of
+from boolab.core.text import count, first_of, shorten
 from boolab.display.colours import DARK, LIGHT
 from boolab.display.html import text_of
 from boolab.display.numbers import level, percents
@@ -48,10 +48,11 @@ from boolab.report.frontier_chart import frontier_chart
 from boolab.report.how_to_set import how_to_set
 from boolab.report.html import PageCell, PageTable, render_template
 from boolab.report.limit_tables import GroupRows, LimitTables, Listed, declared_limits, linked, listed_cuts
+from boolab.report.outcomes import MAX_DISAGREEMENTS, Disagreement, OutcomeSources
 from boolab.report.overview import RecordOverview, overview_of
 from boolab.report.progress import parts_bar
 from boolab.report.run_excerpts import MAX_ROWS, MAX_RUNS, RunBook
-from boolab.report.snippets import NOTHING_READ, LogInputs, front_matter, python, shell
+from boolab.report.snippets import NOTHING_READ, LogInputs, front_matter, open_run, opening_code, python, shell
 from boolab.report.study import MAX_GROUPS, UNITS, CountedUnits, Study
 from boolab.report.summary import MAX_ROWS as MAX_AGENTS
 from boolab.report.summary import (
@@ -125,6 +126,7 @@ class _Page:
             "table": self._summary_table,
             "chart": lambda: frontier_chart(study, self.summary, self.figures),
             "data": self._data,
+            "outcomes": self._outcomes,
             "declared": lambda: declared_limits(study),
             "axes": lambda: [self._axis(axis) for axis in study.margins],
             "overview": self._overview,
@@ -314,6 +316,35 @@ class _Page:
         left = len(skipped) + len(warnings) - len(rows)
         note = f"{left:,} more not listed." if left else ""
         return {"title": str(self.quality.problems), "table": PageTable(["file", "why"], rows, note=note)}
+
+    def _outcomes(self) -> dict[str, object]:
+        """What each source of labels and of evidence reports, and where they differ."""
+        sources = OutcomeSources(self.study)
+        if not sources.is_several:
+            return {"sentence": sources.sentence, "table": None}
+        heads = ("source", "success", "failure", "unknown", "agrees with labels by hand")
+        rows = [
+            [row.words, f"{row.success:,}", f"{row.failure:,}", f"{row.unknown:,}", row.agreement]
+            for row in sources.rows
+        ]
+        return {
+            "sentence": sources.sentence,
+            "table": PageTable(heads, rows, (1, 2, 3, 4)),
+            "notes": list(sources.notes()),
+            "title": sources.title,
+            "opening": opening_code(self.study, self.inputs),
+            "differing": [*map(self._disagreement, sources.disagreements[:MAX_DISAGREEMENTS])],
+        }
+
+    def _disagreement(self, disagreement: Disagreement) -> tuple[PageCell, int | None, str, str]:
+        """A unit about which sources differ: a link to its run, what they report, and the code that opens it."""
+        unit = disagreement.unit
+        run_units = [index for index, (_, run, _) in enumerate(self.study.units) if run == disagreement.run]
+        cell = PageCell(shorten(unit.run_id, 28), code=True)
+        if run_units:
+            self.book.want(run_units[:1])
+            cell = self.book.link(run_units[0])
+        return cell, unit.turn, disagreement.words, open_run(unit.run_id, unit.last_step)
 
     def _overview(self) -> dict[str, object] | None:
         """What runs show where no limit is shown yet to keep enough; None where some is."""

@@ -41,6 +41,8 @@ class Question:
         unlabelled: What runs without a label are in groups that have some: see `recommend`.
         labels: A file of labels.
         trust: Sources of evidence that count as labels.
+        evidence: Sources of evidence that are looked at, which is no label unless it is trusted: see `outcomes`.
+        git: The repository in which evidence of git is looked for; None for that of the folder of each run.
         prices: Whether costs that logs lack are computed at list prices: see `load_runs`.
     """
 
@@ -56,6 +58,8 @@ class Question:
     unlabelled: Literal["bounds", "proxy"] = "bounds"
     labels: str | None = None
     trust: tuple[str, ...] = ()
+    evidence: tuple[str, ...] = ()
+    git: str | None = None
     prices: bool = True
 
     @property

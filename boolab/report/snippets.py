@@ -56,7 +56,6 @@ def _block(study: Study, row: Mapping[Any, Any], values: Mapping[str, Any], note
 def python(study: Study, inputs: LogInputs) -> str:
     """The code that gives the same recommendation, and what its setting makes of the runs."""
     question = study.question
-    paths = repr(list(inputs.logs)) if len(inputs.logs) != 1 else repr(inputs.logs[0])
     options = f"scope={question.scope!r}, identity={identity_arguments(question.call_identity or 'canonical')}"
     options += f", policy={question.policy!r}" if question.policy else ""
     arguments = [
@@ -70,20 +69,14 @@ def python(study: Study, inputs: LogInputs) -> str:
     arguments += [f"unlabelled={question.unlabelled!r}"] if question.unlabelled != "bounds" else []
     grid = study.searched_values
     arguments += [f"grid={_grid(grid)}"] if grid else []
-    lines = ["import boolab as bl"]
-    read_options = [f"format={inputs.format!r}"] if inputs.format else []
-    read_options += [] if question.prices else ["prices=False"]
-    if inputs.since or inputs.limit:
-        if inputs.since:
-            lines.append("from datetime import datetime")
-            read_options.append(f"since=datetime.fromisoformat({inputs.since[1].isoformat()!r})")
-        read_options += [f"limit={inputs.limit}"] if inputs.limit else []
-        lines += ["", f"runs = list(bl.read_logs({', '.join([paths, *read_options])}).runs)"]
-    else:
-        lines += ["", f"runs = bl.load_runs({', '.join([paths, *read_options])})"]
+    lines = _reading_lines(study, inputs)
     if question.labels:
         trust = f", trust={list(question.trust)!r}" if question.trust else ""
         lines.append(f"runs = bl.label(runs, {question.labels!r}{trust})")
+    if question.evidence:
+        in_git = question.git or "git" in question.evidence
+        flags = [f"{name}={name in question.evidence}" for name in ("tests", "reaction")]
+        lines.append(f"evidence = bl.outcomes(runs, git={in_git!r}, {', '.join(flags)})")
     if question.success == "ended":
         lines.append("runs = bl.label(runs, lambda run: None)  # labels are left out")
     if study.found.frame.empty:
@@ -93,6 +86,31 @@ def python(study: Study, inputs: LogInputs) -> str:
     if not study.keys and study.noun == "run":
         lines += _table(study, options)
     return "\n".join(lines)
+
+
+def _reading_lines(study: Study, inputs: LogInputs) -> list[str]:
+    """The code that reads the runs."""
+    paths = repr(list(inputs.logs)) if len(inputs.logs) != 1 else repr(inputs.logs[0])
+    lines = ["import boolab as bl"]
+    read_options = [f"format={inputs.format!r}"] if inputs.format else []
+    read_options += [] if study.question.prices else ["prices=False"]
+    if inputs.since or inputs.limit:
+        if inputs.since:
+            lines.append("from datetime import datetime")
+            read_options.append(f"since=datetime.fromisoformat({inputs.since[1].isoformat()!r})")
+        read_options += [f"limit={inputs.limit}"] if inputs.limit else []
+        return [*lines, "", f"runs = list(bl.read_logs({', '.join([paths, *read_options])}).runs)"]
+    return [*lines, "", f"runs = bl.load_runs({', '.join([paths, *read_options])})"]
+
+
+def opening_code(study: Study, inputs: LogInputs) -> str:
+    """The code after which `open_run` of a run opens it."""
+    return "\n".join([*_reading_lines(study, inputs), "run_by_id = {run.run_id: run for run in runs}"])
+
+
+def open_run(run_id: str, step: int) -> str:
+    """The code that opens a run at a step."""
+    return f"bl.Replay(run_by_id[{run_id!r}], step={max(step, 1)}, runs=runs)"
 
 
 def _table(study: Study, options: str) -> Iterator[str]:
@@ -123,6 +141,9 @@ def shell(study: Study, inputs: LogInputs, command: str = "whatif", options: Seq
     words += ["--by", "all"] if question.by == () else []
     words += ["--labels", question.labels] if question.labels else []
     words += ["--trust", ",".join(question.trust)] if question.trust else []
+    if command == "report":
+        words += ["--evidence", ",".join(question.evidence)] if question.evidence else []
+        words += ["--git", question.git] if question.git else []
     words += ["--policy", question.policy] if question.policy else []
     words += ["--success", question.success] if question.success else []
     words += ["--unlabelled", question.unlabelled] if question.unlabelled != "bounds" else []

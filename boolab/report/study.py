@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from itertools import chain
+from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, SupportsInt
 
 import numpy as np
@@ -24,7 +25,9 @@ from boolab.frames.tables import runs_df, tools_called
 from boolab.limits.call_identity import check_tools
 from boolab.limits.table import LIMITS, MEASURES
 from boolab.logs.load import Reading, label_row, no_log_message, path_names, read_logs
-from boolab.logs.outcomes.labels import label_by_file
+from boolab.logs.outcomes.frame import evidence_lines
+from boolab.logs.outcomes.label_file import LabelFile
+from boolab.logs.outcomes.labels import JoinedLabels, label_by_file
 from boolab.report.limit_rows import LimitRow, Mark, informative_rows
 from boolab.report.progress import parts_bar
 from boolab.report.question import Question, searched_grid, usual_grid
@@ -407,9 +410,17 @@ def study_of(
         raise SettingError(_no_run_message(loaded_logs, logs, since))
     runs = list(loaded_logs.runs)
     if question.labels is not None:
-        runs, notes = label_by_file(runs, question.labels, question.trust)
-        row = label_row(question.labels, notes)
-        loaded_logs = replace(loaded_logs, files=(*loaded_logs.files, row))
+        labelled = label_by_file(runs, question.labels, question.trust)
+        row = label_row(question.labels, labelled.notes)
+        unit_lines = (*loaded_logs.unit_lines, *labelled.unit_lines)
+        runs, loaded_logs = labelled.runs, replace(loaded_logs, files=(*loaded_logs.files, row), unit_lines=unit_lines)
+    if question.evidence:
+        lines = evidence_lines(runs, question.evidence, question.git)
+        labels_of_evidence = JoinedLabels([LabelFile(Path(), tuple(lines))], question.trust)
+        runs = labels_of_evidence.apply(runs)
+        loaded_logs = replace(loaded_logs, unit_lines=(*loaded_logs.unit_lines, *labels_of_evidence.unit_lines))
+    elif question.git is not None:
+        raise SettingError(f"git={question.git!r}: no evidence is asked for: add --evidence git")
     if question.success == "ended":
         runs = [*map(remove_label, runs)]
     return study_of_runs(runs, question, loaded_logs, progress=progress)

@@ -1,16 +1,21 @@
-"""`outcomes`: what the record and the repository show of how runs ended, one row a unit and source."""
+"""`outcomes`: what the record and the repository show of how runs ended, one row a unit and source.
+
+`evidence_lines` has the same as lines of a file of labels.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
+from importlib.metadata import version
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from boolab.core.run import Run
 from boolab.core.types import Scope
-from boolab.errors import SettingError
+from boolab.errors import SettingError, near
 from boolab.frames.dtypes import INT, TEXT, TIME, Column, frame_of_columns
 from boolab.frames.runs import Runs, as_runs
 from boolab.io.checks import check_whole
@@ -20,12 +25,19 @@ from boolab.logs.log_files import scope_of
 from boolab.logs.outcomes.evidence import Evidence
 from boolab.logs.outcomes.git import DAYS, GitOptions, evidence_of_git
 from boolab.logs.outcomes.git_work import GitWork, work_by_unit
+from boolab.logs.outcomes.label_file import Line, make_label
 from boolab.logs.outcomes.reaction import evidence_of_reaction
 from boolab.logs.outcomes.tests import evidence_of_tests
 from boolab.logs.units import LabelUnit, units_of_run
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+SOURCES: Final = ("tests", "git", "reaction")
+"""Where evidence is looked for."""
+
+_GIT_OPTIONS: Final = GitOptions()
 
 
 class OutcomeRow(NamedTuple):
@@ -92,13 +104,56 @@ def outcomes(
         >>> bl.outcomes(run)[["outcome", "source", "why"]].values.tolist()[0]
         ['unknown', 'tests', 'no test command was run']
     """
+    rows = find_evidence(
+        as_runs(runs),
+        git=git,
+        tests=tests,
+        reaction=reaction,
+        test_commands=test_commands,
+        scope=scope,
+        git_options=GitOptions(check_whole(days, "days", 0), into, None if now is None else int(now.timestamp())),
+    )
+    return frame_of_columns(OUTCOME_COLUMNS, rows)
+
+
+def evidence_lines(
+    runs: Sequence[Run], sources: Collection[str], git: str | Path | None = None, scope: Scope = "auto"
+) -> list[Line]:
+    """The evidence of some of `SOURCES` for runs, as lines of a file of labels; `git` is the repository of all runs."""
+    unknown = [source for source in sources if source not in SOURCES]
+    if unknown:
+        raise SettingError(f"evidence of {unknown[0]!r}{near(unknown[0], SOURCES, 'accepted')}")
+    if git is not None and "git" not in sources:
+        raise SettingError(f"git={str(git)!r}: no evidence of git is asked for: add git to the sources of evidence")
+    in_git: bool | str | Path = "git" in sources if git is None else git
+    rows = find_evidence(runs, git=in_git, tests="tests" in sources, reaction="reaction" in sources, scope=scope)
+    return [_line_of(row) for row in rows]
+
+
+def _line_of(row: OutcomeRow) -> Line:
+    unit, evidence = row
+    detail = {"detail": dict(evidence.detail)} if evidence.detail else {}
+    facts = {"why": evidence.why, **detail, "by": f"boolab {version('boolab')}"}
+    return make_label(unit, evidence.outcome, evidence.source, facts)
+
+
+def find_evidence(
+    runs: Sequence[Run],
+    *,
+    git: bool | str | Path = False,
+    tests: bool = True,
+    reaction: bool = True,
+    test_commands: Sequence[str] = (),
+    scope: Scope = "auto",
+    git_options: GitOptions = _GIT_OPTIONS,
+) -> list[OutcomeRow]:
+    """The evidence of each source for each unit; see `outcomes`."""
     if scope not in ("auto", "turn", "run"):
         raise SettingError(f"scope={scope!r} is not known; accepted: turn, run, auto")
-    days = check_whole(days, "days", 0)
     patterns = _patterns(test_commands)
     rows: list[OutcomeRow] = []
     works: list[tuple[LabelUnit, GitWork]] = []
-    for run in as_runs(runs):
+    for run in runs:
         run_scope = scope_of(run.source) if scope == "auto" else scope
         units = units_of_run(run, run_scope)
         if units:
@@ -108,10 +163,9 @@ def outcomes(
         if units and git is not False:
             work = work_by_unit(run, by_turn=run_scope == "turn")
             works += [(unit, work[unit.turn]) for unit in units if unit.turn in work]
-    options = GitOptions(days, into, None if now is None else int(now.timestamp()))
-    evidence_of_work = evidence_of_git([work for _, work in works], options, _folder(git))
+    evidence_of_work = evidence_of_git([work for _, work in works], git_options, _folder(git))
     rows += [OutcomeRow(unit, evidence) for (unit, _), evidence in zip(works, evidence_of_work, strict=True)]
-    return frame_of_columns(OUTCOME_COLUMNS, rows)
+    return rows
 
 
 def _folder(git: bool | str | Path) -> Path | None:

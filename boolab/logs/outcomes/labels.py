@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from boolab.core.caller import warn
 from boolab.core.run import Run, RunLabel
-from boolab.core.run_labels import BENCHMARK, HAND, USER, add_label, label_of, turn_label
+from boolab.core.run_labels import BENCHMARK, HAND, USER, add_label, has_one_turn, unit_label
 from boolab.core.text import count, first_of, shorten
 from boolab.errors import ReadWarning, SettingError
 from boolab.frames.labels import check_keys, flag_of, mapping_of
@@ -67,11 +67,11 @@ def label(runs: Runs, by: Labels, *, key: Key = "run_id", trust: Sequence[str] =
     """
     run_list = as_runs(runs)
     if isinstance(by, Path) or (isinstance(by, str) and by.lower().endswith((LINES, *_TABLES))):
-        labelled, notes = label_by_file(run_list, by, trust)
-        for note in notes:
+        labelled = label_by_file(run_list, by, trust)
+        for note in labelled.notes:
             if note.is_problem:
                 warn(str(note), ReadWarning)
-        return labelled
+        return labelled.runs
     if isinstance(by, str):
         return _label_by_setting(run_list, by)
     if callable(by):
@@ -111,15 +111,21 @@ def _label_by_key(runs: list[Run], labels: Mapping[Any, Any], key: str, why: str
 # --- Files
 
 
-def label_by_file(
-    runs: Sequence[Run], path: str | Path, trust: Sequence[str] = ()
-) -> tuple[list[Run], list[LabelNote]]:
-    """The runs with the labels of a file, and what is to be known of them, such as people who disagree."""
+class LabelledRuns(NamedTuple):
+    """Runs with the labels of a file, what is to be known of these, such as people who disagree, and the lines."""
+
+    runs: list[Run]
+    notes: Sequence[LabelNote] = ()
+    unit_lines: Sequence[UnitLines] = ()
+
+
+def label_by_file(runs: Sequence[Run], path: str | Path, trust: Sequence[str] = ()) -> LabelledRuns:
+    """The runs with the labels of a file."""
     file = user_path(path)
     check_trust(trust)
     if file.suffix.lower() != LINES:
         key, labels = labels_of(path)
-        return _label_by_key(list(runs), labels, key, file.name), []
+        return LabelledRuns(_label_by_key(list(runs), labels, key, file.name))
     if not file.exists():
         raise SettingError(f"{file}: there is no such file")
     joined = JoinedLabels([read_labels(file)], trust)
@@ -133,7 +139,8 @@ def label_by_file(
     if nameless:
         names = [repr_of(line["run_id"]) for line in nameless]
         raise SettingError(f"{file}: labels for a run_id that no run has: {first_of(names, _MAX_NAMES)}")
-    return labelled, [note._replace(text=f"{file}: {note.text}") for note in joined.notes()]
+    notes = [note._replace(text=f"{file}: {note.text}") for note in joined.notes()]
+    return LabelledRuns(labelled, notes, joined.unit_lines)
 
 
 def labels_of(path: str | Path) -> tuple[Key, dict[str, bool | None]]:
@@ -185,6 +192,13 @@ class LabelNote(NamedTuple):
         return self.text
 
 
+class UnitLines(NamedTuple):
+    """A unit, and the lines about it, the earliest first; before them the verdict of its log, where it has one."""
+
+    unit: LabelUnit
+    lines: Sequence[Line]
+
+
 class _Conflict(NamedTuple):
     """A unit about which sources do not agree."""
 
@@ -216,8 +230,8 @@ class JoinedLabels:
         self._conflicts: list[_Conflict] = []
         self._disputes: list[_Conflict] = []
         self._copies: list[str] = []
-        self._judged: list[list[Line]] = []
-        """The lines about each unit that a person judged, with the verdict of its log."""
+        self.unit_lines: list[UnitLines] = []
+        """The units that lines are about."""
 
     @property
     def n_matched(self) -> int:
@@ -257,11 +271,10 @@ class JoinedLabels:
     def _add(self, run: Run, unit: LabelUnit, lines: Sequence[Line]) -> Run:
         """The run with a label of one unit, unless it has one that comes before it."""
         resolved = resolve(lines, self._trust)
-        turn = None if unit.turn is None or _has_one_turn(run) else unit.turn
-        present = label_of(run) if turn is None else turn_label(run, turn)
-        if resolved is not None and resolved.source == HAND:
-            self._judged.append([*_verdict_of(present), *lines])
-        if resolved is None or (resolved.source != HAND and present is not None and present.success is not None):
+        turn = None if has_one_turn(run) else unit.turn
+        present = unit_label(run, turn)
+        self.unit_lines.append(UnitLines(unit, [*verdict_of(present), *lines]))
+        if resolved is None or (resolved.source != HAND and present is not None and _comes_first(present)):
             return run
         if resolved.disputed:
             self._disputes.append(_Conflict(unit, resolved.why))
@@ -284,7 +297,9 @@ class JoinedLabels:
             yield LabelNote(text, is_problem=True)
         if self._disputes:
             yield LabelNote(f"people disagree, so the outcome is unknown: {_list(self._disputes)}", is_problem=True)
-        yield from (LabelNote(str(agreement)) for agreement in agreements(self._judged)[:_MAX_NAMES])
+        yield from (
+            LabelNote(str(agreement)) for agreement in agreements(lines for _, lines in self.unit_lines)[:_MAX_NAMES]
+        )
         only_grown = self._grown - self._matched
         if only_grown:
             labels = count(len(only_grown), "label")
@@ -295,7 +310,12 @@ class JoinedLabels:
             yield LabelNote(f"a label counts for all runs with the same texts: {first_of(self._copies, _MAX_NAMES)}")
 
 
-def _verdict_of(label: RunLabel | None) -> list[Line]:
+def _comes_first(label: RunLabel) -> bool:
+    """Whether a label comes before evidence that is trusted: it has an outcome, or people disagree."""
+    return label.success is not None or label.source == HAND
+
+
+def verdict_of(label: RunLabel | None) -> list[Line]:
     """The line of a label that the log itself has, and no person gave."""
     if label is None or label.success is None or label.source == HAND:
         return []
@@ -304,7 +324,3 @@ def _verdict_of(label: RunLabel | None) -> list[Line]:
 
 def _list(conflicts: Iterable[_Conflict]) -> str:
     return first_of([str(conflict) for conflict in conflicts], _MAX_NAMES)
-
-
-def _has_one_turn(run: Run) -> bool:
-    return not run.steps or run.steps[0].turn == run.steps[-1].turn
