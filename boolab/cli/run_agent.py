@@ -35,7 +35,7 @@ from boolab.limits.table import AGENT_LIMITS
 from boolab.logs.save import check_suffix, save_runs
 from boolab.runtime.agents.agent import Agent, AgentFileWarning, load_agents
 from boolab.runtime.engine.abort import Abort
-from boolab.runtime.engine.runner import Live, start
+from boolab.runtime.engine.runner import StartedRun, start
 from boolab.runtime.models.base import Model
 from boolab.runtime.tools.workspace import workspace_tools
 
@@ -86,7 +86,9 @@ async def _perform(args: Namespace, agent: Agent | None, model: Model, address: 
     return code
 
 
-def _prepare_run(args: Namespace, agent: Agent | None, model: Model, abort: Abort, view: RunView) -> tuple[Live, Path]:
+def _prepare_run(
+    args: Namespace, agent: Agent | None, model: Model, abort: Abort, view: RunView
+) -> tuple[StartedRun, Path]:
     """The run, and the file for its record; if either fails, the file for requests, still empty, is removed."""
     try:
         options = {"tools": list(workspace_tools(args.root).values()), "root": args.root, "seed": args.seed}
@@ -98,7 +100,7 @@ def _prepare_run(args: Namespace, agent: Agent | None, model: Model, abort: Abor
         raise
 
 
-async def _watch(live: Live, view: RunView) -> None:
+async def _watch(live: StartedRun, view: RunView) -> None:
     """Show each step, and the time that passes in between."""
     clock = asyncio.create_task(_tick(view))
     try:

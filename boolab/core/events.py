@@ -32,6 +32,8 @@ Kinds, with what their payload holds besides `message` and `part` (the places of
 | `departed`                          | message (its number), role, recorded, came: what is not as it was |
 |                                     | recorded, or what, in words; after_step                           |
 | `grace`                             | why there is one more request; after_step                         |
+| `limits`                            | max_steps, tool_budget, doom_loop: those of the policy's limits   |
+|                                     | that hold from here on, after one was changed; after_step         |
 | `ask`                               | rule, value, allowed; at a call its call_id and tool; after_step  |
 | `block`, `stop_before_call`         | rule, value, call_id, tool; after_step                            |
 | `shadow`                            | rule, reason, value, where it first was true; after_step          |

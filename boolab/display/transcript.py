@@ -183,7 +183,12 @@ def happenings(events: Iterable[Event], width: int = WIDTH) -> Iterator[str]:
         if event.kind == "retry":
             yield clip(f"     ** {_retry(event.payload)}", width)
             continue
-        facts = ", ".join(_fact(name, value) for name, value in event.payload.items() if name not in _HIDDEN_FACTS)
+        unset = "none" if event.kind == "limits" else "?"
+        facts = ", ".join(
+            _fact(name, unset if value is None else value)
+            for name, value in event.payload.items()
+            if name not in _HIDDEN_FACTS
+        )
         yield clip(f"     ** {event.kind}{': ' if facts else ''}{flatten(facts)}", width)
 
 
@@ -204,7 +209,7 @@ def _retry(facts: Mapping[str, Any]) -> str:
 
 
 def _fact(name: str, value: object) -> str:
-    return str(value) if name == "what" else f"{name} {'?' if value is None else value}"
+    return str(value) if name == "what" else f"{name} {value}"
 
 
 def ending(run: Run, width: int = WIDTH) -> Iterator[str]:

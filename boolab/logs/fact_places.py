@@ -15,7 +15,7 @@ from boolab.core.finish_reasons import FINISH_REASONS
 from boolab.core.messages import Input, Message, Reasoning, Role, Sentinel, StepStart, Text
 from boolab.core.run import Compacted, Run, RunLabel, Score, WrapUp
 from boolab.core.types import IDENTITIES, Response, Step, Stop, StopReason, ToolCall, ToolResult, Usage
-from boolab.limits.table import COUNTERS, RESPONSE_COUNTERS
+from boolab.limits.table import AGENT_LIMITS, COUNTERS, RESPONSE_COUNTERS
 
 RULES: Final[Mapping[str, str]] = {
     "agent": "a name of letters, digits, `_` and `-`, or such a name and a number; else a placeholder",
@@ -121,6 +121,7 @@ EVENTS: Final[Mapping[str, Mapping[str, str]]] = {
     "grace": {"what": "text"},
     "ignored": {"parameter": "tool", "what": "text"},
     "input": {"what": "text"},
+    "limits": dict.fromkeys(AGENT_LIMITS, "number"),
     "nudge": {"what": "text"},
     "rejected": {**_CALL, "what": "text"},
     "reminder": {"what": "text"},

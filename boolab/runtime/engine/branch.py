@@ -24,7 +24,7 @@ from boolab.runtime.engine.keep import kept_state, restore_world
 from boolab.runtime.engine.loop import drive
 from boolab.runtime.engine.plan import BranchOptions, TurnOptions, options_of, plan_of
 from boolab.runtime.engine.record import from_user
-from boolab.runtime.engine.resume import resume_turn, step_ends_turn
+from boolab.runtime.engine.resume import resume_turn, step_ends_turn, without_changes
 from boolab.runtime.engine.turn import Turn
 from boolab.runtime.models.base import Model
 from boolab.runtime.worlds.protocol import World
@@ -108,7 +108,8 @@ def branch_turn(run: Run, n_steps: int, options: TurnOptions, message: str | Non
     """The turn of a branch, at the boundary from which it continues."""
     _check(run, n_steps, message)
     answer = None if message is None else from_user(message)
-    turn = resume_turn(plan_of(options), _first_steps(run, n_steps, options.get("run_id") or token_hex(16)), answer)
+    kept = without_changes(_first_steps(run, n_steps, options.get("run_id") or token_hex(16)))
+    turn = resume_turn(plan_of(options), kept, answer)
     if message is None and turn.history.steps and step_ends_turn(turn, turn.history.steps[-1]):
         msg = f"step {n_steps} ended its turn: pass message=..., the user's next message, or branch at an earlier step"
         raise TurnEndedError(msg)

@@ -1,15 +1,15 @@
 """The plan of a turn: the options of `run`, checked before the first request, and what follows from them.
 
-A plan is made once and never changes; `TurnLimits` are new ones when a cap grows. It answers what the loop would else
-work out at each step: which guards are evaluated where, which policies need a verdict on each response, which change a
-request.
+A plan is made once and never changes; `TurnLimits` are new ones when a cap grows, or a limit is changed on the way. It
+answers what the loop would else work out at each step: which guards are evaluated where, which policies need a verdict
+on each response, which change a request.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
@@ -23,14 +23,14 @@ from boolab.errors import SettingError, near
 from boolab.harnesses.compaction import Compaction
 from boolab.harnesses.policy import Policy, Setting
 from boolab.harnesses.presets import get_policy
-from boolab.io.checks import MAX_COUNT, is_whole, repr_of
+from boolab.io.checks import MAX_COUNT, check_name, check_whole, is_whole, repr_of
 from boolab.limits.call_identity import identity_of
 from boolab.limits.detector import Detector
 from boolab.limits.detectors.streaks import RepeatStreak
 from boolab.limits.function_rule import AnyRule, as_rules, is_function
 from boolab.limits.guard import Guard
 from boolab.limits.stop import Counters, StopRule, Threshold
-from boolab.limits.table import AGENT_LIMITS
+from boolab.limits.table import AGENT_LIMITS, LIMITS
 from boolab.runtime.agents.agent import NO_AGENT, Agent, with_identity
 from boolab.runtime.engine.abort import Abort
 from boolab.runtime.engine.inbox import Inbox
@@ -105,7 +105,7 @@ class TurnOptions(RunOptions, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnLimits:
-    """The limits that are in force. `TurnPlan.grow_limits` makes new ones when a cap grows."""
+    """The limits that are in force. `TurnPlan.grow_limits` and `TurnPlan.change_limits` make new ones."""
 
     settings: Mapping[str, int | None]  # those that hold, by name; none where the policy's own limits do not hold
     rule: StopRule | None  # what is evaluated at a boundary
@@ -168,6 +168,29 @@ class TurnPlan:
         cap_of_agent = self.agent.max_steps if isinstance(self.agent.max_steps, int) else policy.cap.max_steps
         added = (cap_of_agent or cap) if policy.continues.adds is None else policy.continues.adds
         return _policy_limits(policy, {**limits.settings, "max_steps": cap + added}), added
+
+    @property
+    def changeable(self) -> bool:
+        """Whether limits can be changed on the way: those of a policy can, a stop rule of the user's cannot."""
+        return self.own and not self.text_only and bool(self.limits.settings)
+
+    def change_limits(self, limits: TurnLimits, changes: Mapping[str, int | None]) -> TurnLimits:
+        """The limits with some other values; a `SettingError` for a value or a limit that is not accepted."""
+        if not self.changeable:
+            msg = "the limits of this run cannot be changed on the way: " + (
+                f"under {self.policy.name} it has none"
+                if self.own and not self.text_only
+                else "its agent may call no tools"
+                if self.own
+                else "stop= takes their place"
+            )
+            raise SettingError(msg)
+        for name, value in changes.items():
+            check_name(name, limits.settings, f"policy {self.policy.name} has no limit {name!r}")
+            if value is not None:
+                check_whole(value, name, LIMITS[name].min_useful)
+        self.policy.check(changes)
+        return _policy_limits(self.policy, {**limits.settings, **changes})
 
     def verdict(self, limits: TurnLimits, counters: Counters) -> Stop | None:
         """The stop at a boundary, or None. For a guard that asks first and stops later, it names the level reached."""
@@ -266,6 +289,15 @@ def plan_of(options: TurnOptions) -> TurnPlan:
         has_boundary_work=bool(shadow) or options.get("inbox") is not None,
         closes_beyond=own and (closes or last_step.action == "grace"),
     )
+
+
+def with_changeable_limits(plan: TurnPlan) -> TurnPlan:
+    """A plan that counts what any value of its limits needs, and has a verdict on each response: they may change."""
+    if not plan.changeable:
+        return plan
+    repeats = plan.policy.detectors.repeat_rule(LIMITS["doom_loop"].min_value).detectors()
+    counted = repeats if "doom_loop" in plan.limits.settings else ()
+    return replace(plan, detectors=tuple(dict.fromkeys((*plan.detectors, *counted))), judges=True)
 
 
 def _policy_or_name(agent: Agent, options: TurnOptions) -> Policy | str:

@@ -36,16 +36,14 @@ def resume_turn(plan: TurnPlan, run: Run, answer: Message | None = None) -> Turn
     history.next_message += len(run.inputs)
     charges = [event for event in run.events if "charged" in event.payload]
     last_counts = not _ends_beyond_cap(plan, run)
-    growths = [event.payload["after_step"] for event in run.events if event.kind in _CONTINUES]
-    turn.times_continued = len(growths)
+    turn.times_continued = count_continuations(run.events)
     compacted = compactions_of(run)
-    growths = growths[: plan.policy.continues.times if plan.own else 0]
+    changes = _changes_of_limits(plan, run.events)
     for recorded in run.steps:
         step = recorded if last_counts or recorded is not run.steps[-1] else recorded._replace(counted=False)
         history.add(step, any(step.results))
-        while growths and growths[0] < step.index:
-            growths.pop(0)
-            turn.limits, _ = plan.grow_limits(turn.limits)
+        while changes and changes[0].payload["after_step"] < step.index:
+            _change_limits(turn, changes.pop(0))
         ladder.add_recorded_compactions(step, compacted)
         if not step.counted:
             continue
@@ -59,8 +57,8 @@ def resume_turn(plan: TurnPlan, run: Run, answer: Message | None = None) -> Turn
         for event in charges:
             if event.payload["after_step"] == step.index:
                 ladder.counters.charge(*_charged_usage(event.payload["charged"]))
-    for _ in growths:
-        turn.limits, _ = plan.grow_limits(turn.limits)
+    for change in changes:
+        _change_limits(turn, change)
     _restore_summary(turn)
     if answer is not None and run.stop.reason == "step_cap":
         _continue(turn, run, answer)
@@ -68,6 +66,28 @@ def resume_turn(plan: TurnPlan, run: Run, answer: Message | None = None) -> Turn
         _answer(turn, answer)
     ladder.add_compaction((compacted or {}).get(len(run.steps) + 1, 0))
     return turn
+
+
+def without_changes(run: Run) -> Run:
+    """The run as if its limits had not been changed on the way: for a turn that has limits of its own."""
+    return replace(run, events=tuple(event for event in run.events if event.kind != "limits"))
+
+
+def _changes_of_limits(plan: TurnPlan, events: Sequence[Event]) -> list[Event]:
+    """The events at which a cap grew, as often as the plan lets it, or limits were changed."""
+    if not plan.own:
+        return []
+    growths = [event for event in events if event.kind in _CONTINUES][: plan.policy.continues.times]
+    return [event for event in events if event.kind == "limits" or event in growths]
+
+
+def _change_limits(turn: Turn, event: Event) -> None:
+    plan, limits = turn.plan, turn.limits
+    if event.kind == "limits":
+        values = {name: value for name, value in event.payload.items() if name in limits.settings}
+        turn.limits = plan.change_limits(limits, values)
+    else:
+        turn.limits, _ = plan.grow_limits(limits)
 
 
 def step_ends_turn(turn: Turn, step: Step) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections import deque
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
 from secrets import token_hex
@@ -16,14 +17,24 @@ from boolab.core.types import Step
 from boolab.errors import BoolabError, SettingError, forgot_await
 from boolab.harnesses.presets import get_policy
 from boolab.limits.ladder import Progress
+from boolab.limits.stop import Threshold
 from boolab.runtime.agents.agent import Agent
 from boolab.runtime.engine.abort import Abort
 from boolab.runtime.engine.inbox import Inbox
-from boolab.runtime.engine.loop import check_event_loop, close, drive, loop
-from boolab.runtime.engine.plan import BranchOptions, RunOptions, Task, TurnOptions, offered_tools, options_of, plan_of
+from boolab.runtime.engine.loop import check_event_loop, close, drive, loop, run_of
+from boolab.runtime.engine.plan import (
+    BranchOptions,
+    RunOptions,
+    Task,
+    TurnOptions,
+    offered_tools,
+    options_of,
+    plan_of,
+    with_changeable_limits,
+)
 from boolab.runtime.engine.portal import wait_for
-from boolab.runtime.engine.resume import count_continuations, resume_turn
-from boolab.runtime.engine.turn import Turn
+from boolab.runtime.engine.resume import count_continuations, resume_turn, without_changes
+from boolab.runtime.engine.turn import CLOSED, STOPPED, Turn
 
 KEYWORD_ONLY: Final = inspect.Parameter.KEYWORD_ONLY
 F = TypeVar("F", bound=Callable[..., Any])
@@ -125,7 +136,7 @@ def run_sync(agent: Agent | None, task: Task, **options: Unpack[RunOptions]) -> 
 
 
 @_with_options
-def start(agent: Agent | None, task: Task, **options: Unpack[RunOptions]) -> Live:
+def start(agent: Agent | None, task: Task, **options: Unpack[RunOptions]) -> StartedRun:
     """Run an agent step by step: `async with start(...) as live: async for step in live: ...`.
 
     Each pass runs one step, in your task; between steps nothing happens. Leave whenever you like: the run then ends
@@ -154,7 +165,7 @@ def start(agent: Agent | None, task: Task, **options: Unpack[RunOptions]) -> Liv
     prepared = options_of(agent, options)
     if prepared.get("inbox") is None:
         prepared["inbox"] = Inbox()
-    return Live(turn_of(prepared, task))
+    return StartedRun(turn_of(prepared, task, changeable=True))
 
 
 @_with_options
@@ -214,17 +225,20 @@ async def resume(
     else:
         pausing = {name for name, spec in offered_tools(earlier_options or prepared).items() if spec.pauses}
         paused = _insert_answer(run, answer, pausing)
+    if not changes.keys().isdisjoint(("policy", "stop")) or agent is not None:
+        paused = without_changes(paused)  # the new limits hold
     turn = resume_turn(plan_of(prepared), replace(paused, run_id=token_hex(16)), message)
     turn.record.note("resumed", run_id=run.run_id, step=run.n_steps)
     return await drive(turn)
 
 
-class Live:
+class StartedRun:
     """A run under way; see `start`."""
 
     def __init__(self, turn: Turn) -> None:
         self._turn = turn
         self._steps = loop(turn)
+        self._changes: deque[Mapping[str, int | None]] = deque()
 
     @property
     def run(self) -> Run:
@@ -244,6 +258,66 @@ class Live:
         """The limits that are in force, by counter, as the record has them."""
         return self._turn.plan.recorded_limits(self._turn.limits)
 
+    @property
+    def changeable_limits(self) -> dict[str, int | None]:
+        """The limits that `set_limits` can change, with their values in force; None is no limit."""
+        return dict(self._turn.limits.settings) if self._turn.plan.changeable else {}
+
+    @property
+    def thresholds(self) -> tuple[Threshold, ...]:
+        """All thresholds that hold: of the rules at boundaries and at responses, then of the levels of guards."""
+        plan, limits = self._turn.plan, self._turn.limits
+        rules = [rule for rule in (limits.rule, limits.response_rule) if rule is not None]
+        guards = dict.fromkeys((*plan.call_guards, *plan.response_guards, *plan.boundary_guards, *plan.asking))
+        rules += [guard.at(threshold) for guard in guards for threshold, _ in guard.ladder]
+        return tuple({str(leaf): leaf for rule in rules for leaf in rule.leaves()}.values())
+
+    @property
+    def stopped(self) -> bool:
+        """Whether something has stopped the run, so that no further step follows."""
+        return self._turn.step.state in (STOPPED, CLOSED)
+
+    def snapshot(self) -> Run:
+        """The record so far, as of a run that is paused here; the whole record once the run has ended."""
+        run = self._turn.run
+        return replace(run_of(self._turn, self._turn.end("paused")), continuation=None) if run is None else run
+
+    def set_limits(self, **changes: int | None) -> None:
+        """Change limits of the policy, from any thread: `max_steps`, `tool_budget`, `doom_loop`.
+
+        They hold from the next step boundary on, and an event `limits` records which do. A run that is resumed keeps
+        them; a branch begins with the limits of its own agent.
+
+        Args:
+            **changes: The new values, by name; None is no limit.
+
+        Raises:
+            SettingError: if the policy does not have such a limit or does not accept the value, or if the limits of
+                the run cannot be changed: with `stop=`, or a cap of 0.
+
+        Example:
+            >>> import asyncio
+            >>> import boolab as bl
+            >>> async def tighten():
+            ...     stuck = bl.ScriptedModel([{"tool_calls": [{"name": "ls"}], "repeat": "forever"}])
+            ...     async with bl.start(bl.Agent("a", max_steps=50, doom_loop=None), "Look", model=stuck) as started:
+            ...         async for step in started:
+            ...             if step.index == 2:
+            ...                 started.set_limits(max_steps=4)
+            ...     return started.run
+            >>> run = asyncio.run(tighten())
+            >>> run.n_steps, run.stop.rule, run.events[0].payload["after_step"]
+            (4, 'max_steps(4)', 2)
+        """
+        self._turn.plan.change_limits(self._turn.limits, changes)
+        self._changes.append(changes)
+
+    def abandon(self) -> Run:
+        """Close the record as it stands, with `aborted`, from another thread: where a plain tool does not return."""
+        if self._turn.run is None:
+            close(self._turn, self._turn.interrupt())
+        return self.run
+
     def send(self, text: str) -> None:
         """Leave a message of the user, from any thread; the policy decides when it is delivered (see `Inbox`).
 
@@ -258,11 +332,11 @@ class Live:
             >>> import boolab as bl
             >>> async def steer():
             ...     model = bl.ScriptedModel([{"tool_calls": [{"name": "ls"}]}, "In French, then."])
-            ...     async with bl.start(None, "Translate it.", model=model) as live:
-            ...         async for step in live:
+            ...     async with bl.start(None, "Translate it.", model=model) as started:
+            ...         async for step in started:
             ...             if step.index == 1:
-            ...                 live.send("Into French.")
-            ...     return live.run.inputs[0].message.text
+            ...                 started.send("Into French.")
+            ...     return started.run.inputs[0].message.text
             >>> asyncio.run(steer())
             'Into French.'
         """
@@ -285,6 +359,8 @@ class Live:
         return self
 
     async def __anext__(self) -> Step:
+        while self._changes and not self.stopped:
+            self._turn.change_limits(self._changes.popleft())
         abort = self._turn.abort
         if abort is None:
             return await anext(self._steps)
@@ -295,9 +371,16 @@ class Live:
             abort.detach()
 
 
-def turn_of(options: TurnOptions, task: Task, *, parent: Turn | None = None, charged: bool = False) -> Turn:
+def turn_of(
+    options: TurnOptions,
+    task: Task,
+    *,
+    parent: Turn | None = None,
+    charged: bool = False,
+    changeable: bool = False,
+) -> Turn:
     """A turn that is ready to run; the budgets of the `parent` that starts a subagent pay for it if `charged`."""
-    plan = plan_of(options)
+    plan = with_changeable_limits(plan_of(options)) if changeable else plan_of(options)
     return Turn(plan, _prompt_of(plan.agent, task), parent=parent, charged=charged)
 
 

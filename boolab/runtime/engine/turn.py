@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -421,6 +421,13 @@ class Turn:
             return None if rule is None else rule.verdict(self.ladder.counters)
         except UnknownCounter:
             return None
+
+    def change_limits(self, changes: Mapping[str, int | None]) -> None:
+        """Change limits at a boundary, and put on record which hold from here on."""
+        limits = self.plan.change_limits(self.limits, changes)
+        if limits.settings != self.limits.settings:
+            self.limits = limits
+            self.record.note("limits", **limits.settings)
 
     def charge(self, usage: Usage, calls: int) -> None:
         """Charge what a subagent spent to this turn, and to the turns that pay for it."""

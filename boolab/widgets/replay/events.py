@@ -12,6 +12,7 @@ from boolab.core.text import clean, clip, count
 from boolab.core.types import MICRO, Event, ToolCall
 from boolab.display.numbers import duration, money, short_number
 from boolab.display.tool_kinds import kind_of
+from boolab.limits.table import AGENT_LIMITS, describe_limits
 from boolab.widgets._base.run_texts import describe_text
 from boolab.widgets.replay.header import limit_name
 
@@ -157,6 +158,9 @@ def _text_of(event: Event) -> str:
     payload = event.payload
     if event.kind == "subagent":
         return _describe_subagent(payload)
+    if event.kind == "limits":
+        values = {name: payload[name] for name in AGENT_LIMITS if name in payload}
+        return f"from here on: {', '.join(describe_limits(values, None))}"
     sentence = next((describe_text(str(payload[name])) for name in ("what", "text") if payload.get(name)), "")
     facts = [_fact(name, value) for name, value in payload.items() if name not in _LEFT_OUT_KEYS and value is not None]
     if isinstance(payload.get("wait_ms"), int):

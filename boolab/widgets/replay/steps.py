@@ -21,7 +21,7 @@ from boolab.widgets.replay.edits import is_window
 from boolab.widgets.replay.gauges import counts_by_turn
 
 _BY_LIMIT: Final = frozenset(
-    {"extension", "continued", "grace", "ask", "block", "stop_before_call", "shadow", "sentinel"}
+    {"extension", "continued", "grace", "ask", "block", "stop_before_call", "shadow", "sentinel", "limits"}
 )
 """Events that a limit or a guard causes."""
 
