@@ -17,7 +17,7 @@ PYTEST = $(BIN)/python -m pytest --quiet $(if $(ARGS),,--numprocesses 2 --dist l
 # Two processes of tests on two cores: more threads than one for each would wait for each other.
 test slow browser properties: export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: demo test slow browser properties fuzz soak crash bombs lab lint links nightly format formats harnesses study bench leaderboard conformance conformance-clis coverage recommendations outcomes trials pictures docs bench-peers stop-peers wheel compatibility clean help
+.PHONY: demo test slow browser properties fuzz soak crash bombs lab lint links nightly format formats harnesses study bench leaderboard conformance conformance-clis coverage recommendations outcomes trials onpolicy pictures docs bench-peers stop-peers wheel compatibility clean help
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' Makefile
@@ -139,6 +139,11 @@ outcomes: $(READY) ## measure the desk: wrong answers and how many it takes, in 
 
 trials: $(READY) ## measure 500 trials in each of four simulated worlds: coverage at every look, branches, bias of hazards
 	$(BIN)/python -m benchmarks.trials
+
+onpolicy: $(READY) ## run a small language model under limits, beside what its recordings say of them (days; ARGS="--size recorded=100 equality=30"); a second start records what is missing; saves what docs/onpolicy.md has
+	$(BIN)/python -m pip install --quiet --editable '.[local]'
+	$(BIN)/boolab model
+	$(BIN)/python -m benchmarks.onpolicy --write $(ARGS)
 
 pictures: $(READY) ## make the README's pictures anew; needs Chromium
 	$(BIN)/python -m docs.pictures.make_pictures
