@@ -285,6 +285,24 @@ def add_evidence(group: Options) -> None:
     )
 
 
+def add_server(group: Options) -> None:
+    """Add --base-url, --protocol and --key-env: where a model answers."""
+    group.add_argument(
+        "--base-url", metavar="URL", help="the server, such as http://127.0.0.1:8080/v1 (default: the provider's own)"
+    )
+    group.add_argument(
+        "--protocol",
+        choices=("openai", "anthropic"),
+        help="the server's protocol (default: anthropic for names that begin with claude and for api.anthropic.com, "
+        "else openai)",
+    )
+    group.add_argument(
+        "--key-env",
+        metavar="NAME",
+        help="the environment variable that holds the key (default: the provider's own)",
+    )
+
+
 def add_scope(group: Options) -> None:
     """Add --scope."""
     group.add_argument(

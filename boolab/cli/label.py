@@ -25,6 +25,7 @@ from boolab.cli.arguments import (
     values_of,
 )
 from boolab.cli.help import Command
+from boolab.cli.label_evidence import add_evidence_arguments, check_evidence, find_evidence
 from boolab.cli.terminal import ERASE_BELOW, clip_columns
 from boolab.core.commands import insert_program
 from boolab.core.text import count, flatten, replace_controls
@@ -46,17 +47,20 @@ EPILOG: Final = """
     examples:
       boolab label ~/.claude/projects
       boolab label ~/.claude/projects --max-steps 60,45,30
+      boolab label ~/.claude/projects --evidence git,tests
       boolab label ~/.claude/projects --status
       boolab label ~/.claude/projects --export labels.csv
 
     All units that a value would stop are asked about, and a drawn share of the others: a cap can lose only what it
     stops. Values, share and order are fixed before the first question. Each answer is on the disk before the next unit
-    is shown, so one may stop at any time.
+    is shown, so one may stop at any time. Evidence, also that of a judge, changes neither what is asked nor any count.
     """
 _WIDTH: Final = 80
 _HEIGHT: Final = 24
 _LABEL: Final = 10
 """The columns of the names of what is shown."""
+_MESSAGE: Final = 6
+"""The most lines of a message."""
 _ROWS: Final = {"task": 4, "answer": 6, "files": 2, "tests": 3, "note": 1}
 _CTRL_C: Final = "\x03"
 _CTRL_D: Final = "\x04"
@@ -105,6 +109,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--who", metavar="NAME", default=user_name(), help="who answers (default: the name of the user)"
     )
     add_trust(answers)
+    add_evidence_arguments(parser)
     actions = parser.add_argument_group("in place of questions").add_mutually_exclusive_group()
     actions.add_argument("--status", action="store_true", help="print what the answers show, and what is open")
     actions.add_argument("--disagreements", action="store_true", help="print the units about which people disagree")
@@ -114,9 +119,11 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Ask, or print, write or merge labels."""
+    from boolab.stats.recommend.desk_evidence import evidence_lines
     from boolab.stats.recommend.desk_session import Desk
     from boolab.stats.recommend.desk_status import open_in_words
 
+    check_evidence(args)
     path = _file_of(args)
     if args.merge:
         return _merge(path, Path(args.merge))
@@ -135,6 +142,7 @@ def run(args: argparse.Namespace) -> int:
         scope=args.scope,
     )
     if args.status:
+        find_evidence(desk, args)
         _print_status(desk)
         return 0
     if args.disagreements:
@@ -146,6 +154,9 @@ def run(args: argparse.Namespace) -> int:
         raise SettingError(f"there is no terminal for the questions: {open_in_words(desk)}. See --status")
     for line in _opening(desk, args.criterion):
         print(line)
+    find_evidence(desk, args)
+    for line in evidence_lines(desk):
+        print(wrap_text(line))
     with Keyboard() as keyboard:
         try:
             DeskPage(desk, sys.stdout, keyboard.read_key, keyboard.read_line, keyboard.show).ask()
@@ -219,7 +230,7 @@ def page_lines(dialog: Dialog) -> list[str]:
             body += _block(name, text, _ROWS[name], tail=name == "tests")
     foot = [""]
     for message in dialog.messages:
-        foot += textwrap.wrap(message, _WIDTH - 1)[:4]
+        foot += textwrap.wrap(message, _WIDTH - 1)[:_MESSAGE]
     foot += textwrap.wrap(dialog.verdict, _WIDTH - 1)
     room = _HEIGHT - 1 - len(top) - len(foot)
     middle = [*body[:room], *[""] * (room - len(body))]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Final
 
-from boolab.cli.arguments import HARNESS, amount, limit_from, option_of, parameter, parse_whole
+from boolab.cli.arguments import HARNESS, add_server, amount, limit_from, option_of, parameter, parse_whole
 from boolab.cli.help import Command
 from boolab.limits.table import AGENT_LIMITS, LIMITS
 
@@ -71,20 +71,7 @@ def _add_model(parser: argparse.ArgumentParser) -> None:
         help="a name that the server knows; a script (.yaml), played in real time; or a recording (.jsonl) that "
         "--record made (default: the agent's own)",
     )
-    group.add_argument(
-        "--base-url", metavar="URL", help="the server, such as http://127.0.0.1:8080/v1 (default: the provider's own)"
-    )
-    group.add_argument(
-        "--protocol",
-        choices=("openai", "anthropic"),
-        help="the server's protocol (default: anthropic for names that begin with claude and for api.anthropic.com, "
-        "else openai)",
-    )
-    group.add_argument(
-        "--key-env",
-        metavar="NAME",
-        help="the environment variable that holds the key (default: the provider's own)",
-    )
+    add_server(group)
     group.add_argument(
         "--temperature",
         metavar="T",

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from boolab.core.prices import cost_of
 from boolab.core.run import Run
@@ -111,15 +111,66 @@ def judge(
         >>> bl.judge(run, bl.ScriptedModel([answer]), max_cost=0)[["outcome", "why"]].values.tolist()
         [['unknown', 'No file was changed.']]
     """
+    units: list[tuple[Run, LabelUnit]] = []
+    for run in as_runs(runs):
+        units += [(run, unit) for unit in units_of_run(run, scope_of(run.source) if scope == "auto" else scope)]
+    judgements = judge_units(
+        units,
+        model,
+        max_cost=max_cost,
+        criteria=criteria,
+        cost_limit=cost_limit,
+        git=git,
+        store=store,
+        scope=scope,
+        confirm=confirm,
+    )
+    rows = [OutcomeRow(judgement.unit, judgement.evidence) for judgement in judgements]
+    return frame_of_columns(OUTCOME_COLUMNS, rows)
+
+
+class Judgement(NamedTuple):
+    """What a judge answered about one unit.
+
+    Attributes:
+        unit: The unit.
+        evidence: Its outcome; unknown also where it was not asked.
+        key: What was asked: the same for the same unit, model, criteria and form of request.
+        state: Whether the model answered, in any form.
+    """
+
+    unit: LabelUnit
+    evidence: Evidence
+    key: str
+    state: Literal["answered", "failed", "not asked"]
+
+
+def judge_units(
+    units: Sequence[tuple[Run, LabelUnit]],
+    model: Model,
+    *,
+    max_cost: float,
+    criteria: str = CRITERIA,
+    cost_limit: float | None = None,
+    git: bool | str | Path = False,
+    store: str | Path | None = None,
+    scope: Scope = "auto",
+    confirm: Callable[[str], bool] | None = None,
+    answered_keys: Container[str] = (),
+) -> Iterator[Judgement]:
+    """Ask a model about units of runs, one after the other: see `judge`.
+
+    `answered_keys`: the keys of judgements that are not asked for again, and left out.
+    """
     if not is_amount(max_cost):
         raise SettingError(f"max_cost={repr_of(max_cost)}: expected the most that all requests may cost, in dollars")
     limit = _limit_of(model, cost_limit)
-    requests = _requests(as_runs(runs), model, criteria, git, scope)
-    rows: list[OutcomeRow] = []
     spent, is_confirmed = 0.0, confirm is None
     with ExitStack() as at_end:
         answers = None if store is None else at_end.enter_context(Store(store))
-        for request in requests:
+        for request in _requests(units, model, criteria, git, scope):
+            if request.key in answered_keys:
+                continue
             answer = _stored_answer(answers, request.key)
             if answer is None and not is_confirmed:
                 assert confirm is not None  # noqa: S101 - else it would be confirmed
@@ -127,7 +178,8 @@ def judge(
                 if not is_confirmed:
                     break
             if answer is None and spent + limit > max_cost:
-                rows.append(OutcomeRow(request.unit, Evidence("unknown", SOURCE, "max_cost was reached before it")))
+                evidence = Evidence("unknown", SOURCE, "max_cost was reached before it")
+                yield Judgement(request.unit, evidence, request.key, "not asked")
                 continue
             charge = Charge(0.0)
             if answer is None:
@@ -136,8 +188,8 @@ def judge(
                 spent += charge.dollars
                 if answers is not None and not answer.error:
                     answers.add(answer)
-            rows.append(OutcomeRow(request.unit, _evidence(answer, charge)))
-    return frame_of_columns(OUTCOME_COLUMNS, rows)
+            state: Literal["answered", "failed"] = "failed" if answer.error else "answered"
+            yield Judgement(request.unit, _evidence(answer, charge), request.key, state)
 
 
 def _limit_of(model: Model, cost_limit: float | None) -> float:
@@ -159,19 +211,21 @@ def _limit_of(model: Model, cost_limit: float | None) -> float:
     return cost / MICRO
 
 
-def _requests(runs: list[Run], model: Model, criteria: str, git: bool | str | Path, scope: Scope) -> list[_Request]:
+def _requests(
+    units: Sequence[tuple[Run, LabelUnit]], model: Model, criteria: str, git: bool | str | Path, scope: Scope
+) -> list[_Request]:
     """What is asked about each unit."""
-    frame = outcomes(runs, git=git, reaction=False, scope=scope)
+    runs = {id(run): run for run, _ in units}  # two runs may have one id
+    frame = outcomes([*runs.values()], git=git, reaction=False, scope=scope)
     evidence: dict[str, list[str]] = {}
     for row in frame.to_dict("records"):
         evidence.setdefault(row["print"], []).append(f"{row['source']}: {row['outcome']}, {row['why']}")
     mark = f"record-{secrets.token_hex(8)}"
     system = _SYSTEM.format(criteria=criteria, mark=mark)
     requests: list[_Request] = []
-    for run in runs:
-        for unit in units_of_run(run, scope_of(run.source) if scope == "auto" else scope):
-            text = f"{mark}\n{_record(card_of(run, unit), evidence.get(unit.print, []))}\n{mark}"
-            requests.append(_Request(unit, _key(unit, model, criteria), system, text))
+    for run, unit in units:
+        text = f"{mark}\n{_record(card_of(run, unit), evidence.get(unit.print, []))}\n{mark}"
+        requests.append(_Request(unit, _key(unit, model, criteria), system, text))
     return requests
 
 

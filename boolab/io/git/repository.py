@@ -73,7 +73,7 @@ def unusable_error(path: Path, error: OSError) -> WorldError:
 
 def find_repository(folder: Path) -> Repository:
     """The repository that a folder is in, whose path has no links."""
-    _check_version()
+    check_git()
     for top in (folder, *folder.parents):
         if _is_git_dir(top):
             msg = (
@@ -133,7 +133,8 @@ def make_git_dir(folder: Path, object_format: str) -> None:
     (folder / "HEAD").write_text(_HEAD)
 
 
-def _check_version() -> None:
+def check_git() -> None:
+    """Raise `SettingError` if there is no git, or an old one."""
     with scratch_git_for_settings() as git:
         printed = git("version")
     version = re.search(rb"(\d+)\.(\d+)", printed)

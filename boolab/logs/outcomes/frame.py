@@ -120,14 +120,19 @@ def evidence_lines(
     runs: Sequence[Run], sources: Collection[str], git: str | Path | None = None, scope: Scope = "auto"
 ) -> list[Line]:
     """The evidence of some of `SOURCES` for runs, as lines of a file of labels; `git` is the repository of all runs."""
-    unknown = [source for source in sources if source not in SOURCES]
-    if unknown:
-        raise SettingError(f"evidence of {unknown[0]!r}{near(unknown[0], SOURCES, 'accepted')}")
+    check_sources(sources)
     if git is not None and "git" not in sources:
         raise SettingError(f"git={str(git)!r}: no evidence of git is asked for: add git to the sources of evidence")
     in_git: bool | str | Path = "git" in sources if git is None else git
     rows = find_evidence(runs, git=in_git, tests="tests" in sources, reaction="reaction" in sources, scope=scope)
     return [_line_of(row) for row in rows]
+
+
+def check_sources(sources: Collection[str]) -> None:
+    """Raise `SettingError` unless evidence is looked for in all of these."""
+    unknown = [source for source in sources if source not in SOURCES]
+    if unknown:
+        raise SettingError(f"evidence of {unknown[0]!r}{near(unknown[0], SOURCES, 'accepted')}")
 
 
 def _line_of(row: OutcomeRow) -> Line:

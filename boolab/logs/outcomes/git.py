@@ -26,13 +26,13 @@ from time import time as read_clock
 from typing import Final, NamedTuple, TypeGuard
 
 from boolab.core.text import count
-from boolab.errors import BoolabError
+from boolab.errors import BoolabError, SettingError
 from boolab.io.files import read_file
 from boolab.io.folders import folder_handle
 from boolab.io.git.history import MAX_COMMITS, Branch, Commit, CommitChange, GitHistory, HistoryTooLargeError
 from boolab.io.git.patterns import Patterns
 from boolab.io.git.reading import open_git
-from boolab.io.git.repository import Repository, find_repository
+from boolab.io.git.repository import Repository, check_git, find_repository
 from boolab.logs.outcomes.changes import FileChange
 from boolab.logs.outcomes.evidence import Evidence
 from boolab.logs.outcomes.git_work import GitWork, is_specific, own_lines
@@ -95,6 +95,11 @@ def evidence_of_git(works: Sequence[GitWork], options: GitOptions, repository: P
     findings: list[_Finding] = [_Finding("unknown", "there is no change on record") for _ in works]
     groups: defaultdict[Path, list[int]] = defaultdict(list)
     locations: dict[int, _Location] = {}
+    if any(work.commits or work.changes for work in works):
+        try:
+            check_git()
+        except SettingError as error:
+            return [_evidence(_Finding("unknown", str(error).removeprefix("GitWorld: "))) for _ in works]
     find = cache(_find_location)  # a repository is looked for with git
     for index, work in enumerate(works):
         if work.commits or work.changes:

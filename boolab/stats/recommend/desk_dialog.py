@@ -12,9 +12,10 @@ from typing import Final
 from boolab.core.text import count, flatten, shorten
 from boolab.errors import SettingError
 from boolab.logs.outcomes.label_file import OutcomeWord
-from boolab.stats.desk.card import UnitCard, card_of, evidence_in_words
+from boolab.stats.desk.card import UnitCard, card_of
 from boolab.stats.desk.state import OpenUnit
 from boolab.stats.desk.words import more_in_words, value_in_words, why_in_words
+from boolab.stats.recommend.desk_evidence import found_in_words, outcomes_in_words
 from boolab.stats.recommend.desk_session import AskedUnit, Desk
 
 OUTCOME_OF_KEY: Final[Mapping[str, OutcomeWord]] = {"s": "success", "f": "failure", "u": "unknown"}
@@ -62,8 +63,7 @@ class Dialog:
         elif key == "e" and self._answered is None:
             self._message = "Evidence is shown of the unit that was answered last, not before its answer."
         elif key == "e" and self._answered is not None:
-            evidence = " ".join(evidence_in_words(self._answered.run, self._answered.unit))
-            self._message = f"Of the last one: {evidence}"
+            self._message = f"Of the last one: {' '.join(found_in_words(self.desk, self._answered))}"
 
     def answer(self, outcome: OutcomeWord) -> None:
         """Write the answer about the unit that is shown; then the next one is."""
@@ -73,7 +73,8 @@ class Dialog:
             raise SettingError(msg)
         reason = self._reason(question)
         self.desk.answer(question, outcome, **({"note": self.note} if self.note else {}))
-        self._show_next(f"The last one, {outcome}: {reason}.", question)
+        evidence = outcomes_in_words(self.desk, question)
+        self._show_next(f"The last one, {outcome}: {reason}.{evidence and f' Evidence: {evidence}.'}", question)
 
     def undo(self) -> None:
         """Take back the last answer of this person."""

@@ -6,7 +6,8 @@ again. Units that are new at a later start are appended to the order, in a line 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain
@@ -20,10 +21,13 @@ from boolab.core.run_labels import label_of, turn_label
 from boolab.core.types import Identities, Scope
 from boolab.errors import SettingError
 from boolab.frames.tables import runs_df
+from boolab.logs.outcomes.evidence import Evidence
 from boolab.logs.outcomes.label_file import (
+    BENCHMARK,
     HAND,
     HEADER,
     LabelFile,
+    Line,
     OutcomeWord,
     append_lines,
     check_question,
@@ -213,6 +217,43 @@ class Desk:
         return replay(self.design, [*steps, (self.units, self.answers)])
 
     @property
+    def asked_units(self) -> list[tuple[Run, LabelUnit]]:
+        """The units that may be asked about, in the order of the desk: all long ones, and those whose coin fell."""
+        row_of = {print_: row for row, print_ in reversed([*enumerate(self.prints)])}
+        is_asked = self.units.is_asked().tolist()
+        rows = [row_of[print_] for print_, is_drawn in zip(self.units.prints, is_asked, strict=True) if is_drawn]
+        return [(self.recorded.runs[row], self.recorded.units[row]) for row in rows]
+
+    def add_evidence(self, units: Iterable[tuple[LabelUnit, Evidence]]) -> None:
+        """Write evidence that is not in the file yet; nothing counts it unless its source is trusted."""
+        lines = []
+        for unit, evidence in units:
+            line = self._evidence.get(unit.print, {}).get(evidence.source, {})
+            if (line.get("label"), line.get("why"), line.get("detail")) != (
+                evidence.outcome,
+                evidence.why,
+                dict(evidence.detail),
+            ):
+                facts = {"why": evidence.why, "detail": dict(evidence.detail)}
+                lines.append(make_label(unit, evidence.outcome, evidence.source, facts, after=self.file.lines))
+        if lines:
+            append_lines(self.file.path, lines)
+            self.refresh()
+
+    def evidence_of(self, unit: LabelUnit) -> list[Line]:
+        """The last line of each source of evidence about a unit."""
+        return [*self._evidence.get(unit.print, {}).values()]
+
+    @cached_property
+    def _evidence(self) -> dict[str, dict[str, Line]]:
+        """The last line of evidence by the print of the unit and by source."""
+        lines: defaultdict[str, dict[str, Line]] = defaultdict(dict)
+        for line in self.file.labels:
+            if "print" in line and line.get("source", HAND) not in (HAND, BENCHMARK):
+                lines[line["print"]][line["source"]] = line
+        return dict(lines)
+
+    @property
     def plan(self) -> DeskPlan:
         """How many answers it takes, before the first."""
         return plan_answers(self.design, self.units)
@@ -318,7 +359,7 @@ class Desk:
         self.refresh()
 
     def _forget(self) -> None:
-        for name in ("prints", "units", "answers", "labels", "state"):
+        for name in ("prints", "units", "answers", "labels", "state", "_evidence"):
             self.__dict__.pop(name, None)
 
 

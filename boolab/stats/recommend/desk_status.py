@@ -6,12 +6,14 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
+from boolab.core.run_labels import BENCHMARK, HAND
 from boolab.core.text import count
 from boolab.frames.dtypes import FLOAT, INT, TEXT
 from boolab.stats.desk.design import looser_value
 from boolab.stats.desk.state import ValueState
 from boolab.stats.desk.words import plan_in_words, value_in_words
 from boolab.stats.finding import Finding, frame_of
+from boolab.stats.recommend.desk_evidence import evidence_lines
 from boolab.stats.recommend.desk_session import Desk
 
 _COLUMNS: Final = {
@@ -56,10 +58,10 @@ def status_lines(desk: Desk) -> Iterator[str]:
 
 def source_lines(desk: Desk) -> Iterator[str]:
     """Where the answers are from, what is open, and how much a person agrees with the own answers."""
-    sources = Counter(str(line.get("source", "hand")) for line in desk.file.labels)
-    parts = [
-        f"{n:,} by {'hand' if source == 'hand' else f'evidence of {source}'}" for source, n in sources.most_common()
-    ]
+    sources = Counter(HAND for line in desk.file.labels if line.get("source", HAND) == HAND)
+    sources.update(label.source for label in desk.labels.values() if label.source != HAND)
+    words = {HAND: "hand", BENCHMARK: "the benchmark"}
+    parts = [f"{n:,} by {words.get(source, f'evidence of {source}')}" for source, n in sources.most_common()]
     yield f"{desk.file.path}: {'; '.join(parts) or 'no answers'}. {open_in_words(desk)}."
     missing = len({*desk.file.order} - {*desk.units.prints})
     if missing:
@@ -68,6 +70,7 @@ def source_lines(desk: Desk) -> Iterator[str]:
     n_alike, n_again = desk.own_agreement
     if n_again:
         yield f"{desk.who or 'You'} answered {n_alike:,} of {n_again:,} alike when asked again."
+    yield from evidence_lines(desk)
 
 
 def plan_lines(desk: Desk) -> Iterator[str]:

@@ -16,12 +16,14 @@ from boolab.core.types import Identities, Scope
 from boolab.errors import BoolabError, SettingError
 from boolab.frames.runs import Runs, as_runs
 from boolab.io.files import user_name, user_path
+from boolab.logs.outcomes.frame import check_sources
 from boolab.logs.outcomes.label_file import NAME, OutcomeWord, file_beside
 from boolab.stats.desk.card import UnitCard
 from boolab.stats.desk.state import DeskState
 from boolab.stats.desk.words import more_in_words
 from boolab.stats.finding import Finding
 from boolab.stats.recommend.desk_dialog import OUTCOME_OF_KEY, Dialog
+from boolab.stats.recommend.desk_evidence import add_frame, add_sources, evidence_lines
 from boolab.stats.recommend.desk_session import AskedUnit, Desk
 from boolab.stats.recommend.desk_status import finding_of, plan_lines, status_lines
 from boolab.widgets._base.standalone_html import PagePart
@@ -30,6 +32,7 @@ from boolab.widgets.labeler.data import dialog_data, state_data
 from boolab.widgets.replay.widget import Replay
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.figure import Figure
 
 _OUTCOMES: Final[Mapping[str, OutcomeWord]] = {**OUTCOME_OF_KEY, **{word: word for word in OUTCOME_OF_KEY.values()}}
@@ -58,12 +61,16 @@ class Labeler(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets has no
         pi: The share of the units that no value would stop to ask about; by default that of the file, or by their
             number.
         who: Who answers; by default the name of the user.
+        evidence: What is shown after each answer: sources of `bl.outcomes` to look for, such as `["git", "tests"]`, or
+            a frame of `bl.outcomes` or `bl.judge`. It changes neither what is asked nor any count, and is kept in the
+            file.
         trust: Sources of evidence that count as labels.
         scope: See `counterfactual`.
         identity: See `counterfactual`.
 
     Raises:
-        SettingError: if the file has answers to another question, or its order is not that of its seed.
+        SettingError: if the file has answers to another question, its order is not that of its seed, or `evidence` has
+            an unknown source, or labels.
 
     Example:
         >>> import boolab as bl
@@ -88,6 +95,7 @@ class Labeler(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets has no
         confidence: float | None = None,
         pi: float | None = None,
         who: str | None = None,
+        evidence: Sequence[str] | pd.DataFrame = (),
         trust: Sequence[str] = (),
         scope: Scope = "auto",
         identity: Identities | None = None,
@@ -105,6 +113,11 @@ class Labeler(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets has no
             scope=scope,
             identity=identity,
         )
+        self._evidence = evidence
+        if isinstance(evidence, str):
+            raise SettingError(f"evidence={evidence!r}: expected a list of sources, such as ['tests'], or a frame")
+        if isinstance(evidence, Sequence):
+            check_sources(evidence)
         self._dialog: Dialog | None = None
         self._replay: Replay | None = None
         self._is_paused = False
@@ -190,6 +203,10 @@ class Labeler(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets has no
 
     def _start(self, criterion: str) -> None:
         self._desk.start(criterion)
+        if not isinstance(self._evidence, Sequence):
+            add_frame(self._desk, self._evidence)
+        elif self._evidence:
+            add_sources(self._desk, self._evidence)
         self._dialog = Dialog(self._desk)
 
     def _asking(self) -> Dialog:
@@ -252,7 +269,9 @@ class Labeler(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets has no
             "phase": "criterion" if dialog is None else "paused" if self._is_paused else "asking",
             "question": None if dialog is None or self._is_paused else dialog_data(dialog),
             "messages": [] if dialog is None else dialog.messages,
-            "plan": [] if dialog is None else [*plan_lines(self._desk)],
+            "plan": []
+            if dialog is None
+            else [*plan_lines(self._desk), *([] if self._n_draws else evidence_lines(self._desk))],
             "fault": self._fault,
             "draws": self._n_draws,  # so that each key has an answer, also where nothing changes
         }
