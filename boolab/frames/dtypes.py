@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
@@ -32,7 +33,15 @@ def cells(values: Iterable[Any] | npt.NDArray[Any] | pd.Series[Any], dtype: str)
     import pandas as pd
 
     array: Callable[..., Cells] = pd.array
-    return array(values if hasattr(values, "dtype") else list(values), dtype=dtype)
+    return array(values if hasattr(values, "dtype") else list(values), dtype=_dtype_of(dtype))
+
+
+@cache
+def _dtype_of(name: str) -> Any:  # noqa: ANN401 - pandas' own and its extensions have no common class
+    """The dtype of such a name. Pandas tries all that are registered, which takes longer than a small array itself."""
+    import pandas as pd
+
+    return pd.api.types.pandas_dtype(name)
 
 
 def text(values: Sequence[str | None] | npt.NDArray[Any]) -> Cells:

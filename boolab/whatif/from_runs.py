@@ -71,11 +71,11 @@ def ledger_of(
     rows = as_runs(runs)
     watched = tuple(dict.fromkeys(detectors))
     scopes = scopes_of([run.source for run in rows], scope)
-    frame = pd.DataFrame({"run_id": text([run.run_id for run in rows])})
-    for name in RUN_FIELDS:
-        frame[name] = text([getattr(run, name) for run in rows])
-    for column in setting_columns(rows, frame.columns):
-        frame[column.name] = cells([column.get(run) for run in rows], column.dtype)
+    fields = {name: text([getattr(run, name) for run in rows]) for name in ("run_id", *RUN_FIELDS)}
+    settings = {
+        column.name: cells([column.get(run) for run in rows], column.dtype) for column in setting_columns(rows, fields)
+    }
+    frame = pd.DataFrame({**fields, **settings})
     ends = Ends(
         np.array([-1 if run.success is None else int(run.success) for run in rows], dtype=np.int64),
         np.array([proxy_success(run) for run in rows], dtype=bool),
