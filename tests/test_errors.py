@@ -8,6 +8,7 @@ import pytest
 
 import boolab as bl
 from boolab.errors import install, program
+from tests.support.samples import atlas
 
 
 @pytest.fixture
@@ -52,7 +53,7 @@ def test_install_names_the_python_that_runs(checkout: Path) -> None:
 
 @pytest.mark.usefixtures("checkout")
 def test_commands_printed_from_python_run_as_typed() -> None:
-    runs = bl.load_dataset("atlas/intercode-python")
+    runs = atlas("intercode-python")
     found = bl.recommend(runs, keep=0.9, scope="run")
     assert "\n  .venv/bin/boolab export TARGET --max-steps" in str(found)
     assert "<pre>boolab export TARGET" in found._repr_html_()

@@ -6,7 +6,6 @@ from itertools import groupby
 import pandas as pd
 import pytest
 
-import boolab as bl
 from benchmarks import conditions
 from benchmarks.conditions import SetRow, measure, sentences, table_of
 from benchmarks.learned_rule import kept_in_division
@@ -16,6 +15,7 @@ from benchmarks.stoprulebench.submission import read_submission
 from boolab.core.run import Run
 from tests.support.bench_cases import run_of, some_runs
 from tests.support.project import ROOT
+from tests.support.samples import atlas
 
 
 def row(name: str, kind: str, *, succeed: float, at_limit: float, p75: float, lift: float | None = None) -> SetRow:
@@ -92,5 +92,5 @@ def test_page_has_the_rows_of_all_sets_of_the_atlas_and_of_games() -> None:
 
 def test_first_division_is_that_of_the_leaderboard() -> None:
     board = read_submission(ROOT / "docs" / "leaderboard" / "learn-stop-on-average.json")
-    kept = kept_in_division(bl.load_dataset("atlas/tau2-airline"), 0)["tau2-airline"]
+    kept = kept_in_division(atlas("tau2-airline"), 0)["tau2-airline"]
     assert kept == pytest.approx(board.tracks["within"].sets["tau2-airline"].kept.value, abs=1e-6)

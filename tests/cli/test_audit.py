@@ -15,6 +15,7 @@ from boolab.report.data_quality import Quality
 from boolab.report.question import Question
 from boolab.report.study import study_of
 from tests.support.report_cases import write_sessions
+from tests.support.samples import atlas
 
 
 @pytest.fixture
@@ -100,7 +101,7 @@ def test_the_table_names_the_runs(logs: str, tmp_path: Path, capsys: pytest.Capt
 
 
 def test_long_names_of_runs_stay_apart_in_the_table() -> None:
-    runs = bl.load_dataset("atlas/intercode-ctf")[:2]
+    runs = atlas("intercode-ctf")[:2]
     names = [f"replay__marshmallow__{setting}__install-1/marshmallow-1867-and-more" for setting in ("xml", "default")]
     found = bl.audit([replace(run, run_id=name) for run, name in zip(runs, names, strict=True)], {"max_steps": 99})
     shown = [line.split()[-4] for line in str(found).splitlines() if "max_steps  " in line]

@@ -23,6 +23,7 @@ from tests.support.model_protocols import Said, Speaks, both
 from tests.support.model_server import ModelServer, stream
 from tests.support.project import ROOT
 from tests.support.report_cases import write_log, write_sessions
+from tests.support.samples import atlas
 
 PAGES = help_pages()
 COLUMNS = 80
@@ -214,7 +215,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shipped: list[bl.Run]
     (tmp_path / "rules.yaml").write_text("rules: [{doom_loop: 3}, {max_steps: 40}]\n")
     hidden = tmp_path / "hidden_sets" / "security"
     hidden.mkdir(parents=True)
-    unseen = [replace(run, run_id=f"hidden/{run.run_id}") for run in bl.load_dataset("atlas/intercode-ctf")]
+    unseen = [replace(run, run_id=f"hidden/{run.run_id}") for run in atlas("intercode-ctf")]
     bl.save_runs(unseen, hidden / "ctf.parquet")
     (tmp_path / "my_rules.py").write_text("def stop_late(prefix):\n    return len(prefix.steps) >= 20\n")
     (tmp_path / "my_agent.md").write_text("---\nname: mine\n---\nYou look.\n")

@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 from typing import Final
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import boolab as bl
@@ -14,6 +14,7 @@ from boolab.core.text import clean
 from boolab.display.cards import document_of
 from boolab.display.document import Code, Document, Facts, Heading, Mark, Status, Strip, Table
 from boolab.display.text import WIDTH, columns_of
+from tests.support.cases import cases
 
 UGLY: Final = "<script>alert('x')</script>\x1b[31m\u202e\r"
 
@@ -58,7 +59,7 @@ class Page(HTMLParser):
         assert self.open.pop() == tag
 
 
-@settings(max_examples=20)
+@cases(80)
 @given(st.text() | st.just(UGLY), st.booleans())
 def test_document_shows_hostile_text_as_text(text: str, card: bool) -> None:
     shown = document(text, card=card)

@@ -14,6 +14,7 @@ from boolab.stats.kept_share import tasks_missing
 from tests.support.pages import blocks_of, run_cell
 from tests.support.project import ROOT
 from tests.support.readme import README, SET_OF_ROW, cells_of, shown_cells
+from tests.support.samples import atlas
 
 MAX_WORDS: Final = 900
 
@@ -39,7 +40,7 @@ def test_readme_starts_with_question_command_and_answer() -> None:
     "name", [pytest.param(name, marks=[pytest.mark.slow] * (name == "InterCode SQL")) for name in SET_OF_ROW]
 )
 def test_a_row_of_the_answer_is_what_the_runs_give(name: str) -> None:
-    runs = bl.load_dataset(f"atlas/{SET_OF_ROW[name]}")
+    runs = atlas(SET_OF_ROW[name])
     assert shown_cells(name) == cells_of(list(runs), bl.recommend(runs, objective="steps").frame)
 
 

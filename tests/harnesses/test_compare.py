@@ -6,7 +6,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import boolab as bl
@@ -18,6 +18,7 @@ from boolab.harnesses.groups import Condition
 from boolab.harnesses.policy import PATHS, Policy
 from boolab.io.resources import data_path
 from boolab.sweeps.divergence import Divergence
+from tests.support.cases import cases
 from tests.support.helpers import TOOLS, call, distinct, steps
 
 EVERY = sorted(bl.policies)
@@ -88,7 +89,7 @@ def test_each_public_detector_says_what_it_detects() -> None:
     assert [detector.__name__ for detector in classes if not getattr(detector, "meaning", "")] == ["Detector"]
 
 
-@settings(max_examples=40, deadline=None)
+@cases(150)
 @given(st.lists(st.sampled_from(EVERY), min_size=2, max_size=8, unique=True))
 def test_compare_policies_hides_equal_axes_and_counts_them(names: list[str]) -> None:
     some, every = bl.compare_policies(*names), bl.compare_policies(*names, all_axes=True)
@@ -99,7 +100,7 @@ def test_compare_policies_hides_equal_axes_and_counts_them(names: list[str]) -> 
     assert every.equal == 0
 
 
-@settings(max_examples=40, deadline=None)
+@cases(150)
 @given(st.lists(st.sampled_from(EVERY), max_size=9), st.booleans())
 def test_text_fits_its_columns_and_loses_no_word(names: list[str], all_axes: bool) -> None:
     compared = bl.compare_policies(*names, all_axes=all_axes)
@@ -348,13 +349,13 @@ WORDS = st.lists(
 
 
 @pytest.mark.parametrize("name", EVERY)
-@settings(max_examples=8, deadline=None)
+@cases(40)
 @given(script=WORDS)
 def test_a_policy_never_parts_from_itself(name: str, script: list[Any]) -> None:
     assert part(script, name, bl.policies[name].vary(name="itself")) is None
 
 
-@settings(max_examples=60, deadline=None)
+@cases(240)
 @given(script=WORDS, a=st.sampled_from(EVERY), b=st.sampled_from(EVERY))
 def test_divergence_step_does_not_depend_on_policy_order(script: list[Any], a: str, b: str) -> None:
     one, other = part(script, a, b), part(script, b, a)
@@ -364,7 +365,7 @@ def test_divergence_step_does_not_depend_on_policy_order(script: list[Any], a: s
         assert 1 <= one.step <= max(one.run_a.n_steps, one.run_b.n_steps) + 1
 
 
-@settings(max_examples=60, deadline=None)
+@cases(240)
 @given(script=WORDS, a=st.sampled_from(EVERY), b=st.sampled_from(EVERY))
 def test_before_they_part_both_records_hold_the_same_steps(script: list[Any], a: str, b: str) -> None:
     parted = part(script, a, b)
@@ -379,7 +380,7 @@ def test_before_they_part_both_records_hold_the_same_steps(script: list[Any], a:
         assert runs[0].stop_reason == runs[1].stop_reason
 
 
-@settings(max_examples=10, deadline=None)
+@cases(40)
 @given(script=WORDS)
 def test_the_matrix_holds_the_first_step_of_every_pair(script: list[Any]) -> None:
     names = ["boocode", "cline", "crush", "naive", "roo"]
@@ -391,7 +392,7 @@ def test_the_matrix_holds_the_first_step_of_every_pair(script: list[Any]) -> Non
             assert table.loc[a, b] is pd.NA if parted is None else table.loc[a, b] == parted.step
 
 
-@settings(max_examples=5, deadline=None)
+@cases(30)
 @given(script=WORDS)
 def test_divergence_steps_of_three_policies_are_consistent(script: list[Any]) -> None:
     steps_apart = bl.divergences(script, tools=TOOLS).astype("Float64").fillna(float("inf")).to_numpy(dtype=float)

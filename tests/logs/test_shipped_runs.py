@@ -9,9 +9,9 @@ import pytest
 from boolab.core.run import Run
 from boolab.frames.tables import calls_df, runs_df
 from boolab.io.resources import data_path
-from boolab.logs.datasets import load_dataset
 from boolab.logs.load import load_runs
 from boolab.whatif.evaluate import counterfactual
+from tests.support.samples import atlas
 
 FOLDER = data_path("datasets") / "runs"
 README = (FOLDER / "README.md").read_text()
@@ -90,7 +90,7 @@ def test_sessions_of_two_turns_are_among_the_runs(runs: list[Run]) -> None:
 
 def test_first_trial_of_public_runs_reproduces_reference_numbers() -> None:
     """They were counted on the first of four trials."""
-    trial = [run for run in load_dataset("atlas/tau-airline") if run.run_id.endswith("/0")]
+    trial = [run for run in atlas("tau-airline") if run.run_id.endswith("/0")]
     for axis, value, lower, upper, steps in (
         ("max_steps", 5, 3, 10, 392),
         ("max_steps", 15, 17, 18, 81),

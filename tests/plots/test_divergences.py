@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 import boolab as bl
 from boolab.errors import SettingError
 from boolab.plots.divergences import plot_divergences
+from tests.support.cases import cases
 
 
 @pytest.fixture
@@ -53,7 +54,7 @@ def test_each_pair_that_parts_has_its_step_in_its_two_cells(ax: Axes) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=15, deadline=None)
+@cases(60)
 @given(st.lists(st.text("ab", min_size=4, max_size=4), min_size=2, max_size=9), st.randoms())
 def test_members_of_a_family_are_never_apart(words: list[str], random: Any) -> None:
     random.shuffle(words)

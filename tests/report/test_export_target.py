@@ -10,6 +10,7 @@ import boolab as bl
 from boolab.cli.main import main
 from boolab.harnesses.exports.export import target_of
 from boolab.harnesses.registry import TARGETS
+from boolab.stats.recommend.decision import Decision
 from tests.support.caplab_cases import Told, runs_of
 
 LACKS = {name: target_of(name).lacks for name in TARGETS}
@@ -28,15 +29,19 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.fixture(scope="module")
+def decision(logs: Path) -> Decision:
+    return bl.recommend(bl.load_runs(logs), keep=0.9, objective="steps")
+
+
 def test_some_targets_lack_doom_loops() -> None:
     assert len(LACKING) > 1
 
 
 @pytest.mark.parametrize("target", LACKING)
 def test_export_sets_the_best_limit_that_the_target_has(
-    target: str, logs: Path, capsys: pytest.CaptureFixture[str]
+    target: str, logs: Path, decision: Decision, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    decision = bl.recommend(bl.load_runs(logs), keep=0.9, objective="steps")
     assert decision.setting["doom_loop"] is not None
     made = decision.export(target)
     assert "max_steps" in {name for part in made.parts for name in part.sets}

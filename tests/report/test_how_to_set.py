@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import boolab as bl
@@ -25,6 +25,7 @@ from boolab.report.question import Question
 from boolab.report.study import study_of
 from boolab.report.text import as_data, text
 from tests.support.caplab_cases import Told, runs_of
+from tests.support.cases import cases
 
 NUMBERS = st.none() | st.integers(2, 10**6)
 LIMIT_VALUES = st.builds(
@@ -51,7 +52,7 @@ def printed(command: str) -> str:
     return out.getvalue()
 
 
-@settings(max_examples=30, deadline=None)
+@cases(120)
 @given(limits=LIMIT_VALUES, target=st.sampled_from(sorted(TARGETS)))
 def test_the_command_prints_the_export_of_its_limits(limits: Limits, target: str) -> None:
     if limits.policy is not None and not set(limits.given) & {"max_steps"}:

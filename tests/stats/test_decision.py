@@ -1,5 +1,6 @@
 """Which setting is decided on, against brute force; and the evidence beside it."""
 
+import sys
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
@@ -53,6 +54,7 @@ def choice_of(runs: list[Run], keep: float = 0.9, **how: Any) -> tuple[Candidate
 def accepted_points(runs: list[Run], choice: Choice) -> list[tuple[int, int]]:
     """What each accepted setting loses and saves, with plain loops over the runs."""
     points = [(0, 0)]
+    counted = [(run, _streaks(run)) for run in runs]
     for path in choice.paths:
         name, tests = path.tests.path.name, path.tests
         settings: list[dict[str, int]] = []
@@ -64,7 +66,7 @@ def accepted_points(runs: list[Run], choice: Choice) -> list[tuple[int, int]]:
             least = 2 if name == "doom_loop" else 1
             loosest = least + tests.path.size - 1
             settings = [{name: value} for value in range(loosest, loosest - tests.accepted, -1) if value <= 2 * top]
-        points += [_point(runs, setting) for setting in settings]
+        points += [_point(counted, setting) for setting in settings]
     return points
 
 
@@ -75,25 +77,30 @@ def _joint_levels(runs: list[Run]) -> list[list[int]]:
     return levels
 
 
+def _streaks(run: Run) -> list[int]:
+    """For each call, how many times its tool was called in a row."""
+    streaks: list[int] = []
+    before = None
+    for step in run.steps[:-1]:
+        name = step.response.tool_calls[0].name
+        streaks.append(streaks[-1] + 1 if name == before else 1)
+        before = name
+    return streaks
+
+
 def _peaks(run: Run) -> dict[str, int]:
-    calls = [step.response.tool_calls[0].name for step in run.steps[:-1]]
-    streak = longest = 0
-    for index, name in enumerate(calls):
-        streak = streak + 1 if index and calls[index - 1] == name else 1
-        longest = max(longest, streak)
-    return {"max_steps": len(calls), "doom_loop": longest, "tool_budget": len(calls)}
+    streaks = _streaks(run)
+    return {"max_steps": len(streaks), "doom_loop": max(streaks, default=0), "tool_budget": len(streaks)}
 
 
-def _point(runs: list[Run], setting: dict[str, int]) -> tuple[int, int]:
-    """How many successes a setting loses, and how many steps it saves."""
+def _point(counted: list[tuple[Run, list[int]]], setting: dict[str, int]) -> tuple[int, int]:
+    """How many successes a setting loses, and how many steps it saves, of runs and the streaks of their calls."""
+    most = min(setting.get("max_steps", sys.maxsize), setting.get("tool_budget", sys.maxsize))
+    repeats = setting.get("doom_loop", sys.maxsize)
     lost = saved = 0
-    for run in runs:
-        calls = [step.response.tool_calls[0].name for step in run.steps[:-1]]
-        streak = 0
-        for index, name in enumerate(calls, 1):
-            streak = streak + 1 if index > 1 and calls[index - 2] == name else 1
-            counts = {"max_steps": index, "doom_loop": streak, "tool_budget": index}
-            if any(counts[axis] >= value for axis, value in setting.items()):
+    for run, streaks in counted:
+        for index, streak in enumerate(streaks, 1):
+            if index >= most or streak >= repeats:
                 lost += run.success is True
                 saved += len(run.steps) - index
                 break
@@ -133,7 +140,7 @@ def test_choice_gains_most_of_the_accepted_settings(seed: int, value: float | No
     best = max(gains)
     assert choice.best.saved - price * choice.best.lost == best
     assert choice.best.lost == min(point[0] for point, gain in zip(points, gains, strict=True) if gain == best)
-    assert _point(runs, choice.best.setting) == (choice.best.lost, choice.best.saved)
+    assert _point([(run, _streaks(run)) for run in runs], choice.best.setting) == (choice.best.lost, choice.best.saved)
 
 
 @pytest.mark.parametrize("seed", first(6, range(24)))

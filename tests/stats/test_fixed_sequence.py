@@ -181,9 +181,10 @@ def test_adding_the_missing_tasks_gives_an_answer(runs: int, tasks: int, n_lost:
     ["own tasks, 130", "80 tasks x 5, tail by task", "three limits matter, 400", "null, 100 tasks x 5, cost grows",
      "3 models, up to 4 times as long"],
 )  # fmt: skip
-def test_the_benchmark_decides_as_recommend_does(name: str) -> None:
+@pytest.mark.parametrize("seeds", first(1, [range(1), range(1, 3)]), ids=str)
+def test_the_benchmark_decides_as_recommend_does(name: str, seeds: range) -> None:
     world = next(world for world in bench.WORLDS if world.name == name)
-    for seed in range(3):
+    for seed in seeds:
         runs = world.draw(np.random.default_rng(seed), world.tasks)
         frame = bench.frame_of(runs, grows=world.measure == "cost")
         found = recommend(frame, 0.9, 0.95, world.measure)  # type: ignore[arg-type] # one of the literals

@@ -119,7 +119,7 @@ def test_models_of_like_length_and_small_ones_are_kept_together() -> None:
     assert split_columns(units_of(many), 0.8, 0.05) == []
 
 
-@pytest.mark.parametrize("seed", first(5, range(20)))
+@pytest.mark.parametrize("seed", first(2, range(20)))
 def test_outcomes_do_not_decide_which_runs_are_kept_apart(seed: int) -> None:
     """As long as each model has as many successes: what counts of them is whether a group could pass at all."""
     rng = np.random.default_rng(seed)

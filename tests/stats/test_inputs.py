@@ -68,7 +68,8 @@ BY_STEP = ("recommend", "scorecard", "counterfactual", "stats.frontier", "stats.
 """Those that take tables of steps."""
 FROM_STEPS = ("survival", "plot_steps", "plot_survival", "plots.plot_stop_reasons")
 """Those of the others that take frames with a row for each step too."""
-SLOW = ("fit_profile",)
+SLOW = ("fit_profile", "plot_steps", "plot_tools", "plots.plot_stop_reasons")
+"""Those whose inputs are all tried by `make slow` alone; a plot that is drawn of each input is plot_survival."""
 INPUTS = ("runs.parquet", "logs/*.jsonl", "runs.db")
 
 
@@ -249,8 +250,7 @@ BY: dict[str, Callable[..., Any]] = {
 
 
 @pytest.mark.parametrize("name", BY)
-def test_by_all_names_what_takes_all_runs_together(name: str) -> None:
-    runs = bl.load_dataset("atlas/tau-airline", limit=12)
+def test_by_all_names_what_takes_all_runs_together(name: str, runs: list[bl.Run]) -> None:
     with pytest.raises(SettingError, match=r"by='all': there is no such column; by=\[\] takes all runs together"):
         BY[name](runs, by="all")
     with pytest.raises(SettingError, match="did you mean 'agent'"):

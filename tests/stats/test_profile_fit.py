@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from boolab import fit_profile, load_dataset
+from boolab import fit_profile
 from boolab.core.run import Run
 from boolab.core.types import UNKNOWN_USAGE, Step, Stop
 from boolab.errors import SettingError
@@ -28,6 +28,7 @@ from boolab.stats.profile_fit.result import play as play_profile
 from boolab.stats.profile_fit.step_kinds import closing_tool, turns
 from tests.support.cases import first
 from tests.support.helpers import QUIET, call, play, steps
+from tests.support.samples import atlas
 
 RICH = Profile.of(
     {
@@ -238,7 +239,7 @@ def test_success_that_depends_on_length_differs_from_constant() -> None:
 
 
 def test_fit_notes_how_many_labels_have_several_turns() -> None:
-    runs = load_dataset("atlas/tau2-retail")
+    runs = atlas("tau2-retail")
     notes = " ".join(fit_profile(runs, simulated=2).notes)
     assert "Success is that of 2 runs of a single turn: 192 runs with a label and several turns" in notes
 
@@ -529,7 +530,7 @@ def test_the_picture_refuses_what_it_cannot_draw() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["swebench-verified", "intercode-bash"])
 def test_success_by_step_fits_success_lengths_better_than_flat(name: str) -> None:
-    recorded = load_dataset(f"atlas/{name}")
+    recorded = atlas(name)
     tool = closing_tool(recorded)
     fit = fit_profile(recorded, simulated=2)
     seen = turns(recorded, tool)

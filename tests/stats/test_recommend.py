@@ -360,7 +360,7 @@ def test_markup_in_names_stays_text() -> None:
 
 
 def test_one_success_is_in_the_singular() -> None:
-    runs = [run for run in bl.load_dataset("atlas/tau-airline") if run.success][:1]
+    runs = [run for run in atlas("tau-airline") if run.success][:1]
     assert "Set no limit yet: 1 success is too few" in bl.recommend(runs, keep=0.9).verdict[0]
 
 

@@ -21,6 +21,7 @@ import pytest
 import boolab as bl
 from boolab.store.stored_runs import StoredRuns
 from boolab.sweeps.driver import sweep
+from tests.support.cases import first
 from tests.support.helpers import QUIET, call
 from tests.support.project import ROOT
 from tests.support.sweeping import PROFILE, Instant, assert_equal, entries, forks, frames, note, said_done, swept
@@ -141,17 +142,20 @@ def from_module(lab: Lab, module: ModuleType) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     ("old", "new"),
-    [
-        ('"noted "', '"Noted "'),
-        ("Write it down.", "Write it all down."),
-        ("what: str,", "what: str | int,"),
-        ("read_only=True", "read_only=False"),
-        ("LIMIT = 3", "LIMIT = 4"),
-        ("text[:LIMIT]", "text[-LIMIT:]"),
-        ('run.text == "done"', 'run.text != "done"'),
-        ('"what": "a"', '"what": "b"'),
-        ('"done"])', '"Done"])'),
-    ],
+    first(
+        4,
+        [
+            ["LIMIT = 3", "LIMIT = 4"],
+            ["Write it down.", "Write it all down."],
+            ['run.text == "done"', 'run.text != "done"'],
+            ['"what": "a"', '"what": "b"'],
+            ['"noted "', '"Noted "'],
+            ["what: str,", "what: str | int,"],
+            ["read_only=True", "read_only=False"],
+            ["text[:LIMIT]", "text[-LIMIT:]"],
+            ['"done"])', '"Done"])'],
+        ],
+    ),
 )
 def test_a_change_of_a_tools_a_scores_or_a_models_source_is_seen(lab: Lab, old: str, new: str) -> None:
     """And what it changed is replaced: the frames are those of a sweep that never knew the old version."""

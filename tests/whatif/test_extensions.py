@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import boolab as bl
 from boolab.whatif.tables import sum_rows
-from tests.support.cases import cases
+from tests.support.cases import cases, first
 from tests.support.helpers import QUIET, call, distinct, play, steps
 from tests.whatif.test_evaluate import row_of
 from tests.whatif.test_presets import asked, assert_as_live, live, scripts
@@ -153,7 +153,7 @@ PROFILE = bl.models.Profile.of(
 )
 
 
-@pytest.mark.parametrize("unless", [None, bl.doom_loop(2), bl.error_streak(1)])
+@pytest.mark.parametrize("unless", first(2, [None, bl.doom_loop(2), bl.error_streak(1)]))
 @pytest.mark.parametrize("message", [False, True])
 def test_true_success_and_cost_lie_within_the_recorded_bounds(unless: bl.StopRule | None, message: bool) -> None:
     model = bl.SimulatedModel(PROFILE)

@@ -14,12 +14,13 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import boolab as bl
 from boolab.whatif.from_runs import ledger_of
 from boolab.whatif.tables import pieces, sum_rows
+from tests.support.cases import cases
 
 FREE = bl.Policy(name="free", order=("max_steps", "doom_loop", "tool_budget"))
 AGENTS = ("lead", "scout", "clerk")
@@ -93,7 +94,7 @@ def chain(*names: str) -> Iterator[str]:
             yield ".".join(parts[:end])
 
 
-@settings(max_examples=40, deadline=None)
+@cases(150)
 @given(script=scripts_of(2), data=st.data())
 def test_family_counterfactual_equals_the_live_loop(script: Script, data: st.DataObject) -> None:
     family = Family(script)
@@ -137,7 +138,7 @@ def test_family_counterfactual_equals_the_live_loop(script: Script, data: st.Dat
     assert never <= truncated | doubtful
 
 
-@settings(max_examples=25, deadline=None)
+@cases(100)
 @given(script=scripts_of(2), data=st.data())
 def test_a_parent_is_identified_unless_a_run_below_it_is_stopped(script: Script, data: st.DataObject) -> None:
     recorded = Family(script).run({})
@@ -154,7 +155,7 @@ def test_a_parent_is_identified_unless_a_run_below_it_is_stopped(script: Script,
             assert not changed
 
 
-@settings(max_examples=12, deadline=None)
+@cases(50)
 @given(scripts=st.lists(scripts_of(2), min_size=1, max_size=4), data=st.data())
 def test_family_sums_equal_their_rows_in_any_batches(scripts: list[Script], data: st.DataObject) -> None:
     runs = [run for script in scripts for run in Family(script).run({})]

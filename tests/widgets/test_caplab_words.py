@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import boolab as bl
 from boolab.harnesses.setting import Setting
 from boolab.limits.call_identity import exclude_tools
 from boolab.widgets.caplab.controls import change_counting, counting_of, edges_of
@@ -8,6 +7,7 @@ from boolab.widgets.caplab.figures import CapCurve, amounts, tips_of, title_of
 from boolab.widgets.caplab.how_to_set import short_of
 from boolab.widgets.caplab.question import data_sets_of
 from boolab.widgets.caplab.table import _short_names, describe_end
+from tests.support.samples import atlas
 
 
 def test_last_bar_of_lengths_may_be_beyond_the_axis() -> None:
@@ -79,7 +79,7 @@ def test_limits_in_few_words() -> None:
 
 
 def test_data_set_is_read_from_task_or_setting() -> None:
-    assert data_sets_of(bl.load_dataset("atlas/tau-airline")) == ["tau-airline"]
+    assert data_sets_of(atlas("tau-airline")) == ["tau-airline"]
 
 
 def test_runs_of_one_task_are_named_by_their_ids() -> None:

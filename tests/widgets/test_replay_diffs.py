@@ -3,18 +3,19 @@
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from boolab.widgets.replay.cards import card_of
 from boolab.widgets.replay.diffs import MAX_LINES, diff_of, diff_rows
 from boolab.widgets.replay.edits import Edit, edits_of
+from tests.support.cases import cases
 
 LINES = st.lists(st.sampled_from(["a = 1", "b = 2", "\tc", "", "d = a + b", "d = a - b"]), max_size=12)
 TEXTS = st.tuples(LINES.map("\n".join), st.sampled_from(["", "\n"])).map("".join) | st.text(max_size=40)
 
 
-@settings(max_examples=150, deadline=None)
+@cases(500)
 @given(TEXTS, TEXTS)
 def test_the_rows_of_a_diff_are_the_old_text_and_the_new_one(old: str, new: str) -> None:
     rows = diff_rows(old, new)
@@ -22,7 +23,7 @@ def test_the_rows_of_a_diff_are_the_old_text_and_the_new_one(old: str, new: str)
     assert "\n".join(row.text for row in rows if row.sign != "-") == new
 
 
-@settings(max_examples=60, deadline=None)
+@cases(240)
 @given(TEXTS, TEXTS)
 def test_diff_line_without_changed_parts_is_in_its_counterpart(old: str, new: str) -> None:
     rows = diff_rows(old, new)

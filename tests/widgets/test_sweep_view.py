@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image, ImageColor
 
@@ -22,7 +22,7 @@ from boolab.stats.intervals import ClusterBootstrap
 from boolab.sweeps.progress import Begun, CellResult, result_of
 from boolab.widgets._base.standalone_html import pack
 from boolab.widgets.sweep_view.data import FAILURES, ROWS, Outcome, SweepCounts, first_runs, head_of, verdict_of
-from tests.support.cases import first
+from tests.support.cases import cases, first
 from tests.support.packed import unpacked
 from tests.support.sweeping import EVERYTHING, LEAD, SOLO, swept
 
@@ -94,7 +94,7 @@ def table_of(told: dict[str, Any], runs: pd.DataFrame) -> None:
     assert told["done"] == len(runs)
 
 
-@settings(max_examples=25, deadline=None)
+@cases(100)
 @given(results())
 def test_the_table_is_what_grouping_the_runs_gives(some: list[CellResult]) -> None:
     told = board_of(some).snapshot("running", 0.0)
@@ -106,7 +106,7 @@ def test_the_table_is_what_grouping_the_runs_gives(some: list[CellResult]) -> No
     table_of(told, frame)
 
 
-@settings(max_examples=25, deadline=None)
+@cases(100)
 @given(results(), st.randoms())
 def test_the_order_in_which_cells_are_done_changes_no_number(some: list[CellResult], random: Any) -> None:
     mixed = random.sample(some, len(some))

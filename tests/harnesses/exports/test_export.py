@@ -15,6 +15,7 @@ from boolab.harnesses.registry import TARGETS
 from boolab.io.resources import data_path
 from boolab.limits.table import LIMITS
 from boolab.stats.recommend.decision import Decision
+from tests.support.samples import atlas
 
 ALL = Limits(
     max_steps=56,
@@ -109,7 +110,7 @@ def by_agent() -> Decision:
 
 
 def test_a_recommendation_is_exported_as_it_was_counted() -> None:
-    runs = bl.load_dataset("atlas/intercode-python")
+    runs = atlas("intercode-python")
     (tool,) = {call.name for run in runs for step in run.steps for call in step.response.tool_calls}
     recommended = bl.recommend(runs, keep=0.9, exempt=[tool], scope="turn")
     limits = recommended.limits("coder")
@@ -129,7 +130,7 @@ def test_of_several_agents_one_is_chosen(by_agent: Decision) -> None:
 
 def test_what_is_left_off_is_not_exported_and_reason_is_given() -> None:
     with pytest.raises(SettingError, match="nothing can be exported. Set no limit"):
-        bl.recommend(bl.load_dataset("atlas/swebench-verified")).export("boolab")
+        bl.recommend(atlas("swebench-verified")).export("boolab")
 
 
 @pytest.mark.parametrize(
@@ -212,7 +213,7 @@ def test_the_command_writes_only_if_asked_and_once(
 
 def test_the_command_recommends_from_logs(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["export", "boolab", "atlas/intercode-python", "--keep", "0.9", "--max-steps", "2:10"]) == 0
-    cap = bl.recommend(bl.load_dataset("atlas/intercode-python"), keep=0.9, grid={"max_steps": range(2, 11)}).setting
+    cap = bl.recommend(atlas("intercode-python"), keep=0.9, grid={"max_steps": range(2, 11)}).setting
     assert f"max_steps: {cap['max_steps']}" in capsys.readouterr().out
 
 

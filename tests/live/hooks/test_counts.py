@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import boolab as bl
@@ -19,6 +19,7 @@ from boolab.live.hooks import counts, journal
 from boolab.live.hooks.claude_code import call_records
 from boolab.live.hooks.counts import Boundary, State, monitor_for, state_after
 from boolab.live.hooks.options import Options
+from tests.support.cases import cases
 from tests.support.hook_events import Did, Session
 
 ONE, OTHER = {"command": "make"}, {"command": "ls"}
@@ -106,7 +107,7 @@ def answers(events: list[Any], options: str) -> list[Any]:
     return [given, [{**json.loads(line), "at": ""} for line in log.splitlines()]]
 
 
-@settings(max_examples=40)
+@cases(150)
 @given(EVENTS, st.sampled_from(["turn", "run"]), st.sampled_from(["stop", "nudge", "shadow"]))
 def test_rewriting_the_journal_at_each_step_changes_no_answer(events: list[Any], scope: str, action: str) -> None:
     options = f"{LIMITS} --scope {scope}{'' if action == 'stop' else f' --{action}'}"

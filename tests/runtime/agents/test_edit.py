@@ -3,12 +3,13 @@
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from boolab.errors import AgentFileError
 from boolab.harnesses.agent_edit import read_agents, remove_field, set_field, set_prompt
 from boolab.io.resources import data_path
+from tests.support.cases import cases
 
 WORDS = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Zl", "Zp")), max_size=30)
 NAMES = st.text("abcxyz_-.:# '\"[]{}", min_size=1, max_size=8).map(str.strip).filter(bool)
@@ -72,7 +73,7 @@ def field_lines(text: str, place: int, field: str) -> tuple[list[str], list[str]
     return lines[:first], lines[after:]
 
 
-@settings(max_examples=60, deadline=None)
+@cases(240)
 @given(files(), st.data())
 def test_edit_of_one_field_changes_its_lines_alone(text: str, data: Any) -> None:
     agents = read_agents(text)
@@ -101,7 +102,7 @@ def test_edit_of_one_field_changes_its_lines_alone(text: str, data: Any) -> None
             assert after.data == before.data
 
 
-@settings(max_examples=30, deadline=None)
+@cases(120)
 @given(files(), st.data())
 def test_remove_field_deletes_the_lines_of_that_field_only(text: str, data: Any) -> None:
     agents = read_agents(text)
@@ -116,7 +117,7 @@ def test_remove_field_deletes_the_lines_of_that_field_only(text: str, data: Any)
     assert remove_field(changed, place, field) == changed
 
 
-@settings(max_examples=30, deadline=None)
+@cases(120)
 @given(files(), st.data())
 def test_another_prompt_changes_the_body_alone(text: str, data: Any) -> None:
     place = data.draw(st.integers(0, len(read_agents(text)) - 1))

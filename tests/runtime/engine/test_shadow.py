@@ -4,15 +4,16 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 
 import boolab as bl
 from boolab.core.run import Run
 from boolab.frames.tables import steps_df
 from tests.limits.test_catalog import ITEMS, RULES
+from tests.support.cases import cases
 from tests.support.helpers import call, play
 
-SOME = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+SOME = cases(100, suppress_health_check=list(HealthCheck))
 FREE = bl.max_steps(1000)
 
 

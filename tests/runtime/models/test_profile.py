@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 from scipy import stats  # type: ignore[import-untyped] # scipy has no types
@@ -14,6 +14,7 @@ from boolab.errors import ProfileError
 from boolab.runtime.models.profile import Profile, shipped_profiles
 from boolab.runtime.models.profile_parts import Distribution, Piece
 from boolab.runtime.models.simulated import SimulatedModel
+from tests.support.cases import cases
 
 FULL = """\
 name: coder
@@ -203,7 +204,7 @@ profiles = st.fixed_dictionaries(
 
 
 @given(data=profiles)
-@settings(max_examples=60, deadline=None)
+@cases(240)
 def test_what_is_saved_is_loaded_as_the_same(data: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> None:
     profile = Profile.of(data)
     path = tmp_path_factory.mktemp("profiles") / "saved.yaml"

@@ -19,7 +19,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats  # type: ignore[import-untyped] # scipy has no types
 
@@ -31,6 +31,7 @@ from boolab.runtime.engine.runner import run as run_async
 from boolab.runtime.models.base import Emit, validate_response
 from boolab.runtime.models.simulated import NO_TOOLS
 from boolab.runtime.tools.tool import open_tool
+from tests.support.cases import cases
 from tests.support.helpers import QUIET
 from tests.support.project import ROOT
 
@@ -170,7 +171,7 @@ def test_a_recording_of_a_run_plays_it_again() -> None:
 
 
 @given(seed=st.integers(0, 10_000), at=st.integers(0, 30))
-@settings(max_examples=25, deadline=None)
+@cases(100)
 def test_a_branch_of_a_run_goes_on_as_the_run_did(seed: int, at: int) -> None:
     run = one(MODEL, seed=seed)
     if at < run.n_steps:
@@ -231,7 +232,7 @@ def test_a_call_that_is_not_its_own_has_no_result() -> None:
     budgets=st.tuples(*[st.none() | st.integers(1, 60)] * 2),
     loops=st.tuples(*[st.none() | st.integers(2, 5)] * 2),
 )
-@settings(max_examples=40, deadline=None)
+@cases(150)
 def test_simulated_run_under_tight_limits_is_a_prefix(
     seed: int, caps: tuple[Any, ...], budgets: tuple[Any, ...], loops: tuple[Any, ...]
 ) -> None:

@@ -24,6 +24,7 @@ from boolab.runtime.engine import portal
 from boolab.runtime.models.base import Request
 from boolab.runtime.models.scripted import ScriptedModel
 from boolab.runtime.tools.execution import ExecutionContext, execute
+from tests.support.cases import first
 from tests.support.helpers import QUIET, call, look
 
 
@@ -263,7 +264,7 @@ def test_a_call_whose_coroutine_is_closed_has_no_result() -> None:
 # In a sweep.
 
 
-@pytest.mark.parametrize("where", ["here", "threads", "processes"])
+@pytest.mark.parametrize("where", first(2, ["here", "threads", "processes"]))
 def test_panic_in_a_cell_of_a_sweep_is_the_record_of_that_cell(tmp_path: Path, where: str) -> None:
     calls = [ToolCall(f"c{n}", spec.name, '{"what": "panic"}') for n, spec in enumerate(TOOLS)]
     store = tmp_path / "runs.db"
@@ -294,7 +295,7 @@ def test_panic_in_a_cell_of_a_sweep_is_the_record_of_that_cell(tmp_path: Path, w
 
 
 @each_interrupt
-@pytest.mark.parametrize("where", ["here", "threads", "processes"])
+@pytest.mark.parametrize("where", first(2, ["here", "threads", "processes"]))
 def test_interrupt_in_a_sweep_reaches_the_caller(where: str, what: str, expected: type[BaseException]) -> None:
     model = script(call("plain", what=what), call("look", what="x"))
 

@@ -7,13 +7,14 @@ from scipy.stats import spearmanr  # type: ignore[import-untyped] # scipy has no
 import boolab as bl
 from boolab.core.run import Run
 from boolab.stats.compare_rules.settings import Chooser
+from tests.support.samples import atlas
 
 SETS = ["intercode-sql", "intercode-bash", "intercode-ctf", "intercode-python", "tau-airline", "tau2-airline",
         "tau2-retail", "tau2-telecom", "swebench-verified"]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
-def atlas() -> list[Run]:
+def whole() -> list[Run]:
     return bl.load_dataset("atlas")
 
 
@@ -33,22 +34,22 @@ def same_tasks(runs: list[Run], choose: Chooser) -> pd.DataFrame:
     ],
 )
 def test_the_smallest_cap_that_keeps_95_percent(name: str, cap: int, kept: int | None, saved: float) -> None:
-    row = same_tasks(bl.load_dataset(f"atlas/{name}"), bl.stats.smallest_cap(0.95)).loc[name]
+    row = same_tasks(atlas(name), bl.stats.smallest_cap(0.95)).loc[name]
     assert row["rule"] == f"max_steps({cap})"
     assert kept in (None, row["kept_lower"])
     assert round(row["saved_share"], 3) == saved
 
 
 def test_the_75th_percentile_of_steps() -> None:
-    runs = bl.load_dataset("atlas/swebench-verified")
+    runs = atlas("swebench-verified")
     row = same_tasks(runs, bl.stats.percentile_cap(0.75)).loc["swebench-verified"]
     assert (row["rule"], row["kept_lower"], round(row["saved_share"], 3)) == ("max_steps(49)", 149, 0.124)
 
 
 @pytest.mark.slow
-def test_cap_savings_follow_the_length_ratio_of_failures(atlas: list[Run]) -> None:
-    saved = same_tasks(atlas, bl.stats.smallest_cap(0.95))["saved_share"]
-    means = bl.runs_df(atlas).pivot_table("n_steps", "set", "success")
+def test_cap_savings_follow_the_length_ratio_of_failures(whole: list[Run]) -> None:
+    saved = same_tasks(whole, bl.stats.smallest_cap(0.95))["saved_share"]
+    means = bl.runs_df(whole).pivot_table("n_steps", "set", "success")
     ratio = means[False] / means[True]
     # Over 19 sets, these and ten others, it was 0.91.
     assert round(spearmanr(ratio[SETS].astype(float), saved[SETS].astype(float)).statistic, 2) == 0.88
@@ -56,5 +57,5 @@ def test_cap_savings_follow_the_length_ratio_of_failures(atlas: list[Run]) -> No
 
 @pytest.mark.slow
 def test_repeated_action_in_intercode_sql_mostly_means_failure() -> None:
-    row = bl.stats.frontier(bl.load_dataset("atlas/intercode-sql"), [bl.doom_loop(3)]).frame.iloc[0]
+    row = bl.stats.frontier(atlas("intercode-sql"), [bl.doom_loop(3)]).frame.iloc[0]
     assert (row["successes"] - row["kept_lower"], row["saved_steps"]) == (14, 19_069)

@@ -19,7 +19,7 @@ from boolab.core.types import Event
 from boolab.runtime.engine.abort import Abort
 from tests.support.cases import first
 from tests.support.helpers import QUIET, TOOLS
-from tests.support.model_protocols import CHAT, Said, Speaks, both, go, going
+from tests.support.model_protocols import CHAT, PROTOCOLS, Said, Speaks, both, go, going
 from tests.support.model_server import Act, Asked, Gate, Latency, ModelServer, stream, whole
 from tests.support.project import ROOT
 
@@ -151,7 +151,7 @@ ENDS = {
 }
 
 
-@both
+@pytest.mark.parametrize("speaks", first(1, PROTOCOLS), ids=repr)
 @pytest.mark.parametrize("end", first(1, reversed(ENDS)))
 def test_a_script_leaves_no_connection_open(speaks: Speaks, end: str) -> None:
     """Python tells of every socket that nobody closed, if it is asked to."""
