@@ -59,13 +59,15 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the answers, and write the table."""
+    from boolab.report.snippets import LogInputs
     from boolab.report.text import as_json, text
 
     out = None if args.out is None else page_to_write(args.out)
     study = study_from(args)
     if out is not None:
         _write_table(study, out)
-    print(as_json(study) if args.json else insert_program(text(study, full=args.full)))
+    inputs = LogInputs(args.logs, args.format, args.since, args.limit)
+    print(as_json(study) if args.json else insert_program(text(study, inputs, full=args.full)))
     if out is not None:
         print(f"boolab: wrote {out}", file=sys.stderr)
     return 0

@@ -52,7 +52,16 @@ from boolab.report.outcomes import MAX_DISAGREEMENTS, Disagreement, OutcomeSourc
 from boolab.report.overview import RecordOverview, overview_of
 from boolab.report.progress import parts_bar
 from boolab.report.run_excerpts import MAX_ROWS, MAX_RUNS, RunBook
-from boolab.report.snippets import NOTHING_READ, LogInputs, front_matter, open_run, opening_code, python, shell
+from boolab.report.snippets import (
+    NOTHING_READ,
+    LogInputs,
+    front_matter,
+    label_command,
+    open_run,
+    opening_code,
+    python,
+    shell,
+)
 from boolab.report.study import MAX_GROUPS, UNITS, CountedUnits, Study
 from boolab.report.summary import MAX_ROWS as MAX_AGENTS
 from boolab.report.summary import (
@@ -113,7 +122,7 @@ class _Page:
         self.summary = summary_rows(study)
         self.lists: dict[str, Listed] = {}
         self.by = list(study.keys) or None
-        self.overview = overview_of(study)
+        self.overview = overview_of(study, label_command(study, inputs))
 
     @cached_property
     def limits(self) -> LimitTables:
@@ -365,6 +374,7 @@ class _Page:
             "figure": self._dots(self.overview),
             "open": PageTable(["", "run", "task", "length", "why"], rows, (3,), "runs") if rows else None,
             "label": self.overview.label_sentence(),
+            "label_command": self.overview.label_command,
             "listed": bool(units),
         }
 

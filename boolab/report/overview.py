@@ -38,6 +38,8 @@ class RecordOverview:
     study: Study
     groups: Sequence[GroupDecision]
     units: Sequence[int]
+    label_command: str = ""
+    """The command that asks for labels; "" if there is none for these logs."""
 
     @property
     def title(self) -> str:
@@ -175,9 +177,12 @@ class RecordOverview:
         if not runs:
             return ""
         why = f"{limit} would stop them" if limit else "the longest come first, because a limit stops them first"
+        sentence = f"Label next ({why}): {', '.join(shorten(run) for run in runs[:_TO_LABEL])}."
+        if self.label_command:
+            return f"{sentence} The command below asks about few of them, and of the others, in a terminal."
         return (
-            f"Label next ({why}): {', '.join(shorten(run) for run in runs[:_TO_LABEL])}. A file labels.csv with the "
-            "columns run_id and success (1 or 0) is enough: --labels labels.csv."
+            f"{sentence} boolab label asks about the logs of one agent at a time. A file labels.csv with the columns "
+            "run_id and success (1 or 0) is enough too: --labels labels.csv."
         )
 
     def run_cells(self, unit: int) -> tuple[str, str, str]:
@@ -214,11 +219,13 @@ class RecordOverview:
             yield from (f"  {line}" for line in align_columns(rows, left=(0, 1, 3)))
         if sentence := self.label_sentence():
             yield f"\n{wrap_text(sentence)}"
+            if self.label_command:
+                yield f"\n  {self.label_command}"
 
 
-def overview_of(study: Study) -> RecordOverview | None:
+def overview_of(study: Study, label_command: str = "") -> RecordOverview | None:
     """The overview of the groups with too few data; None if there is none."""
     groups = [group for group in study.found.groups if group.action == "not_yet" and group.units.n_runs]
     keys = {key for key, group in study.decisions.items() if group in groups}
     units = [unit for unit, key in enumerate(study.unit_keys) if not study.keys or key in keys]
-    return RecordOverview(study, groups, units) if groups and units else None
+    return RecordOverview(study, groups, units, label_command) if groups and units else None

@@ -9,9 +9,13 @@ from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from boolab.frames.dtypes import is_missing
+from boolab.frames.tables import runs_df
 from boolab.harnesses.setting import Setting, as_front_matter, identity_arguments
 from boolab.limits.table import AGENT_LIMITS, LIMITS
+from boolab.logs.outcomes.labels import LINES
 from boolab.report.study import Study
+from boolab.stats.desk.design import propose_values
+from boolab.stats.recommend.groups import agent_columns
 from boolab.whatif.step_table import scopes_of
 
 MIN_RANGE: Final = 3  # fewer values are written one by one
@@ -159,6 +163,24 @@ def shell(study: Study, inputs: LogInputs, command: str = "whatif", options: Seq
     needs_note = any(kind is not None for tool, kind in identity.items() if tool != "*")
     note = "\n# The result compares calls of some tools in other ways too, which the command line cannot express."
     return shlex.join(words) + (note if needs_note else "")
+
+
+def label_command(study: Study, inputs: LogInputs) -> str:
+    """The command that asks which of these runs were successes; "" where it would refuse them.
+
+    It takes the logs of one agent, in a format that it detects, and proposes values from the lengths of units.
+    """
+    roots = [run for run, is_root in zip(study.runs, study.is_root, strict=True) if is_root]
+    lengths = [unit.run.n_steps for unit in study.units if study.is_root[unit.of]]
+    scope = study.question.scope
+    if not inputs.logs or inputs.format or agent_columns(runs_df(roots), scope) or not propose_values(lengths):
+        return ""
+    words = ["boolab", "label", *inputs.logs]
+    words += ["--scope", scope] if scope != "auto" else []
+    words += ["--since", inputs.since[0]] if inputs.since else []
+    labels = study.question.labels or ""
+    words += ["--labels", labels] if labels.lower().endswith(LINES) else []
+    return shlex.join(words)
 
 
 def _values(values: Sequence[Any]) -> str:

@@ -21,6 +21,7 @@ from boolab.report.data_quality import Quality
 from boolab.report.how_to_set import how_to_set, how_to_set_text
 from boolab.report.limit_rows import MARKS, LimitRow
 from boolab.report.overview import overview_of
+from boolab.report.snippets import NOTHING_READ, LogInputs, label_command
 from boolab.report.study import MAX_GROUPS, UNITS, Study, column_name
 from boolab.report.summary import axes_of_rows, limit_cell, summary_rows
 
@@ -36,7 +37,7 @@ MAX_TABLES: Final = 2
 """Of so many groups the tables are shown at first: of those with the most runs."""
 
 
-def text(study: Study, *, full: bool = False) -> str:
+def text(study: Study, inputs: LogInputs = NOTHING_READ, *, full: bool = False) -> str:
     """What `boolab whatif` prints: the answer, how to set it, a table for each limit, and what that rests on."""
     found = study.found
     blocks = ["\n".join(wrap_text(sentence) for sentence in found.verdict)]
@@ -45,7 +46,7 @@ def text(study: Study, *, full: bool = False) -> str:
     blocks += [_headed("Whose runs these are", _agents(study))] if len(study.agent_counts) > 1 else []
     if study.keys and found.groups:
         blocks.append(_headed(f"By {', '.join(map(column_name, study.keys))}", _by_group(study)))
-    overview = overview_of(study)
+    overview = overview_of(study, label_command(study, inputs))
     blocks += [_headed(overview.title, "\n".join(overview.lines()))] if overview else []
     how_to_read = explained(study) if full else [f"{_known(study)}Kept: {kept_name(study)}, at least to at most."]
     blocks.append(_headed("What each limit would have done, by itself", "\n".join(map(wrap_text, how_to_read))))

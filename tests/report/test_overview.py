@@ -1,15 +1,20 @@
 """Few or unlabelled runs are a finding: what they show, which to open, what to label next, and what may be asked."""
 
 import re
+import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import boolab as bl
+from boolab.cli.main import main
+from boolab.logs.outcomes.label_file import append_lines, make_header
 from boolab.report.limit_rows import informative_rows
 from boolab.report.overview import overview_of
 from boolab.report.question import Question
+from boolab.report.snippets import LogInputs, label_command
 from boolab.report.study import Study, study_of
 from boolab.report.text import text
 from boolab.stats.recommend.recommend import recommend
@@ -47,6 +52,32 @@ def test_what_to_label_next_is_what_a_limit_would_stop(tmp_path: Path) -> None:
     assert limit == "a step cap of 4"
     assert [made.tasks[made.units[unit].of] for unit in units] == ["open"]
     assert "--labels labels.csv" in found.label_sentence()
+
+
+@pytest.mark.parametrize("labels", [(), ("--labels", "answers.jsonl", "--scope", "run", "--since", "30d")])
+def test_command_that_asks_for_labels_works_as_printed(
+    labels: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my logs").mkdir()
+    bl.save_runs(runs_of(*few(success=None)), tmp_path / "my logs" / "runs.jsonl")
+    append_lines(tmp_path / "answers.jsonl", [make_header("tests pass")])
+    assert main(["whatif", "my logs", *labels]) == 0
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if " label 'my logs'" in line]
+    words = shlex.split(line)
+    assert {"label", "my logs", *labels} <= {*words}
+    assert main(words[1:]) == 1
+    assert "there is no terminal for the questions: 22 tasks or sessions to ask about" in capsys.readouterr().err
+
+
+def test_logs_that_cannot_be_asked_about_have_no_command(tmp_path: Path) -> None:
+    made = study(tmp_path, few(success=None))
+    inputs = LogInputs(["runs.jsonl"])
+    assert label_command(made, inputs).startswith("boolab label runs.jsonl")
+    assert label_command(made, inputs._replace(format="atif")) == label_command(made, LogInputs()) == ""
+    two = [replace(told, agent="b") if n % 2 else told for n, told in enumerate(few(success=None))]
+    assert label_command(study(tmp_path, two), inputs) == ""
+    assert label_command(study(tmp_path, [few()[0]] * 5), inputs) == ""
 
 
 def test_without_labels_the_longest_runs_are_labelled_first(tmp_path: Path) -> None:

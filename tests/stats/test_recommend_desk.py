@@ -51,6 +51,26 @@ def test_desk_answer_sets_what_it_shows_to_keep_enough(tmp_path: Path) -> None:
     assert any("A step cap of 6 keeps at least 95%" in note for note in found.notes)
 
 
+def test_desk_needs_no_test_on_other_tasks(tmp_path: Path) -> None:
+    runs = logs(tmp_path)
+    answer_all(runs, tmp_path)
+    found = " ".join(str(bl.recommend(runs, labels="desk", objective="steps")).split())
+    assert "too few tasks" not in found
+    assert "the desk tests each of them: the choice needs no test on other tasks." in found
+
+
+@pytest.mark.parametrize("n_successes", [0, 20])
+def test_runs_without_labels_are_to_be_labelled_first(n_successes: int, tmp_path: Path) -> None:
+    runs = logs(tmp_path)
+    labels = {run.run_id: number < n_successes for number, run in enumerate(runs[:30])}
+    found = bl.recommend(bl.label(runs, labels), objective="steps")
+    text = found.verdict[0]
+    assert "90 runs have no label" in text
+    assert "boolab label LOGS asks about few of them." in text
+    full = bl.recommend(bl.label(runs[:30], labels), objective="steps").verdict[0]
+    assert "boolab label" not in full
+
+
 @pytest.mark.slow
 def test_same_labels_without_the_desk_show_nothing(tmp_path: Path) -> None:
     runs = logs(tmp_path)

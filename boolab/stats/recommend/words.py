@@ -22,7 +22,7 @@ from boolab.stats.recommend.evidence import Broken, OneForAll
 from boolab.stats.recommend.fixed_sequence import JOINT
 from boolab.stats.recommend.groups import MEASURED
 from boolab.stats.recommend.question import Question
-from boolab.stats.recommend.units import base_of
+from boolab.stats.recommend.units import base_of, open_units
 from boolab.stats.units import group_name, group_noun, short_names
 from boolab.whatif.step_table import UNKNOWN_PEAK
 
@@ -120,6 +120,7 @@ def words_of(group: GroupDecision) -> SimpleNamespace:
         p_value="" if group.null is None else f"{group.null.p_value:.2g}",
         needed=choice.needed_in_words(question.keep, question.error),
         missing=choice.missing_in_words,
+        unlabelled=unlabelled_in_words(group),
         clusters=count(int(group.candidates.clusters.max(initial=-1)) + 1, choice.cluster),
         largest_run=shorten(group.saving.run),
         largest_task=shorten(group.saving.task),
@@ -283,6 +284,9 @@ def _loosest(group: GroupDecision) -> dict[str, Any]:
     question, choice = group.question, group.choice
     best = min((found for found in choice.paths if found.tests.error), key=lambda found: found.lost)
     way_on = f"Try looser values, or record {choice.missing_in_words}, of which the limit stops none."
+    if unlabelled := unlabelled_in_words(group):
+        way_on = f"Try looser values, or label first: {unlabelled}, and each that the limit stops counts as lost. "
+        way_on += "boolab label LOGS asks about few of them."
     if question.policy is not None and question.grid is None:
         loosest, singular, way_on = f"the further limits of {question.policy.name} alone", False, ""
     elif best.tests.path.name == JOINT:
@@ -293,6 +297,14 @@ def _loosest(group: GroupDecision) -> dict[str, Any]:
         value = axis.values[-1]
         loosest, singular = f"the loosest value that was tried, {LIMITS[name].with_value(value)},", True
     return {"loosest": loosest, "loosest_s": singular, "loosest_lost": f"{best.lost:,}", "way_on": way_on}
+
+
+def unlabelled_in_words(group: GroupDecision) -> str:
+    """How many units have no label, such as "147 turns have no label"; "" if all have one, or none is used."""
+    n_unlabelled = int(open_units(group.units).sum())
+    if not n_unlabelled:
+        return ""
+    return f"{count(n_unlabelled, group.noun)} {'has' if n_unlabelled == 1 else 'have'} no label"
 
 
 def _tightest_without_loss(group: GroupDecision) -> Iterator[str]:
@@ -418,6 +430,8 @@ def reason_in_words(group: GroupDecision) -> str:
         limits = "" if group.candidate is None else limits_in_words(group.candidate.setting)
         return _WHY[group.reason].format(limits=limits)
     what = group.successes(choice.successes)
+    if unlabelled := unlabelled_in_words(group):
+        return f"{what}, {unlabelled}"
     return f"{what}, {f'{choice.missing_in_words} needed' if choice.missing else 'none is sure'}"
 
 
