@@ -92,7 +92,7 @@ class KnownOutcomes(NamedTuple):
     open_kept: Counts
 
 
-def surely_keeps_enough(outcomes: KnownOutcomes, keep: float, error: float) -> npt.NDArray[np.bool_]:
+def surely_keeps_enough(outcomes: KnownOutcomes, keep: npt.ArrayLike, error: float) -> npt.NDArray[np.bool_]:
     """Whether `keeps_enough` passes whatever the unknown outcomes are, however the known ones were chosen.
 
     Kept are the known successes alone; lost are the known ones and all unknown units that a setting would lose. Each
@@ -133,18 +133,21 @@ def surely_keeps_enough(outcomes: KnownOutcomes, keep: float, error: float) -> n
     return np.asarray(passed & _reach(np.minimum(*ends), error))
 
 
-def sure_bound(outcomes: KnownOutcomes, error: float) -> float:
-    """The lower bound of the share that a setting keeps, whatever the unknown outcomes are; as `kept_bound`.
+def sure_bound(outcomes: KnownOutcomes, error: float) -> Array:
+    """The lower bound of the share that each setting keeps, whatever the unknown outcomes are; as `kept_bound`.
 
     Example:
         >>> known, none = [1] * 59 + [0] * 40, [0] * 99
-        >>> [sure_bound(KnownOutcomes(known, none, [0] * (99 - n) + [1] * n, none), 0.05) for n in (0, 3)]
+        >>> outcomes = [KnownOutcomes(known, none, [0] * (99 - n) + [1] * n, none) for n in (0, 3)]
+        >>> [float(sure_bound(known_outcomes, 0.05)) for known_outcomes in outcomes]
         [0.950492, 0.879663]
     """
-    low, high = 0, _DIGITS
-    while high - low > 1:
+    shape = np.asarray(outcomes.open_lost).shape[1:]
+    low, high = np.zeros(shape, dtype=np.int64), np.full(shape, _DIGITS)
+    while (high - low > 1).any():
         middle = (low + high) // 2
-        low, high = (middle, high) if surely_keeps_enough(outcomes, middle / _DIGITS, error) else (low, middle)
+        passed = surely_keeps_enough(outcomes, np.maximum(middle, 1) / _DIGITS, error)
+        low, high = np.where(passed, middle, low), np.where(passed, high, middle)
     return low / _DIGITS
 
 
@@ -227,7 +230,7 @@ def most_lost(n: int, keep: float, error: float) -> int:
     return int(np.count_nonzero(independent_chance(np.arange(n + 1), n, keep) <= error * (1 + _ROUNDING))) - 1
 
 
-def independent_chance(lost: Counts, n: Counts, keep: float) -> Array:
+def independent_chance(lost: Counts, n: Counts, keep: npt.ArrayLike) -> Array:
     """The chance that at most so many of n independent successes are lost, if just `keep` of them were kept.
 
     Args:

@@ -94,6 +94,46 @@ def stopped_in_turns() -> CapLab:
     return shown
 
 
+def partly_labelled() -> CapLab:
+    """Nine runs, three of them without a label, of which a cap of 4 stops two."""
+    told = [Told(("A B -",), success=True)] * 4 + [Told(("A -",))]
+    return CapLab(runs_of(*told, *[Told(("A B C D E -",), success=label) for label in (True, False, None, None)]))
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_stopped_runs_of_unknown_outcome_are_hatched(page_of: PageOf, theme: str) -> None:
+    page = page_of(partly_labelled(), theme)
+    expect(page.locator(".chart .key")).to_contain_text("unknown outcome")
+    expect(page.locator(".hatch")).to_have_count(0)  # nothing is stopped
+    page.locator(".boolab-cap input").press("ArrowLeft")
+    page.locator(".boolab-cap input").press("ArrowLeft")
+    expect(page.locator(".label strong")).to_have_text("4")
+    hatched = page.locator(".figure rect.unknown.cut")
+    expect(hatched).to_have_count(1)
+    pattern = (hatched.get_attribute("fill") or "").removeprefix("url(#").removesuffix(")")
+    expect(page.locator(f'.figure pattern[id="{pattern}"] .stripe')).to_have_count(1)
+    expect(page.locator(".chart .key .hatch")).to_have_count(1)
+    expect(page.locator('.numbers [data-key="cut"]')).to_contain_text("2 of unknown outcome")
+    expect(page.locator('.numbers [data-key="kept"]')).to_contain_text("keeps 57.1 to 83%, whatever unknown ones are")
+    words = "2 of these have no known outcome and may be lost successes: it keeps 57.1 to 83% of the successes"
+    expect(page.locator(".figure")).to_have_attribute("aria-label", re.compile(words))
+
+
+def test_the_bar_of_losses_has_what_may_be_lost(page_of: PageOf) -> None:
+    shown = partly_labelled()
+    shown.setting = {"max_steps": 4}
+    page = page_of(shown)
+    words = "Of 4 that are stopped, 1 is a success, 2 of unknown outcome and 1 a failure"
+    expect(page.locator(".losses")).to_have_attribute("aria-label", words)
+    grown = page.locator(".losses span").evaluate_all("(all) => all.map((one) => [one.className, one.style.flexGrow])")
+    assert grown == [["lost", "1"], ["hatch", "2"], ["failure", "1"]]
+    expect(page.locator(".undecided h4")).to_have_text(
+        "2 runs of unknown outcome that this setting stops, longest first"
+    )
+    expect(page.locator(".undecided .run-row")).to_have_count(2)
+    expect(page.locator(".failures summary")).to_contain_text("1 failure that it stops")
+
+
 def test_how_to_set_follows_the_setting_of_each_harness(page_of: PageOf) -> None:
     page = page_of(lab())
     page.locator(".boolab-cap input").press("Home")

@@ -3,7 +3,7 @@
 import json
 import warnings
 from dataclasses import replace
-from itertools import chain, zip_longest
+from itertools import chain, product, zip_longest
 from pathlib import Path
 from typing import Any, cast
 
@@ -23,11 +23,11 @@ from boolab.limits.detectors.streaks import RepeatStreak
 from boolab.limits.table import AGENT_LIMITS
 from boolab.report.units import Unit, turns_as_units
 from boolab.runtime.agents.agent import policy_of
-from boolab.stats.kept_share import kept_bound
+from boolab.stats.kept_share import KnownOutcomes, kept_bound, sure_bound
 from boolab.stats.recommend.candidates import sums_of
 from boolab.stats.recommend.evidence import stopped_by, stops_and_savings
 from boolab.stats.recommend.groups import name_of
-from boolab.stats.recommend.units import base_of, clusters_of_ledger
+from boolab.stats.recommend.units import base_of, clusters_of_ledger, open_units
 from boolab.store.rows import records_of
 from boolab.whatif.step_table import Ledger
 from boolab.widgets.caplab.controls import values_of
@@ -116,8 +116,9 @@ def test_caplab_cuts_the_runs_that_counterfactual_stops(
         assert row["needed"] == there["steps"] + there["saved_steps"] == unit.run.n_steps
         assert row["success"] == (None if there["success"] is pd.NA else bool(there["success"]))
         assert row["lost"] == bool(there["success"] is not pd.NA and there["success"] and there["kept_upper"] == 0)
-    order = [(-1 if row["success"] is None else int(row["success"]), row["lost"]) for row in answer["rows"]]
-    assert order == sorted(order, reverse=True)
+    place = {True: 0, None: 1, False: 2}  # what may be a lost success comes before failures
+    order = [(place[row["success"]], not row["lost"]) for row in answer["rows"]]
+    assert order == sorted(order)
 
 
 @given(several(LABELS), st.sampled_from(["turn", "run"]))
@@ -312,14 +313,57 @@ def test_caplab_counts_families_as_the_decision_does(runs: list[Run], data: st.D
         assert shown["saved"][0]["of"] * group.question.per_unit == pytest.approx(used.sum())
         stopped = stopped_by(group.units, is_stopped)
         counted = shown["families"] or shown["cut"]
-        assert (counted["n"], counted["failed"], counted["succeeded"]) == stopped[:3]
+        assert (counted["n"], counted["failed"], counted["succeeded"], counted["unknown"]) == stopped
         assert len({row["run"] for row in shown["rows"]}) == shown["cut"]["n"] or table.noun == "turn"
-        lost = base_of(group.units) & stopped_unit(group.units, is_stopped)
-        by_task = pd.DataFrame({"lost": lost, "task": clusters_of_ledger(group.units)})[base_of(group.units)]
-        tasks = by_task.groupby("task")["lost"].agg(["sum", "size"])
-        if len(tasks) and on:
-            bound = kept_bound(tasks["sum"].to_numpy(), tasks["size"].to_numpy(), group.question.error)
+        is_lost, tasks = stopped_unit(group.units, is_stopped), clusters_of_ledger(group.units).factorize()[0]
+        good, is_open = base_of(group.units), open_units(group.units)
+        flags = (good & ~is_lost, good & is_lost, is_open & is_lost, is_open & ~is_lost)
+        kept, lost, open_lost, open_kept = (np.bincount(tasks[flag], minlength=len(tasks)) for flag in flags)
+        if (good | is_open).any() and on:
+            bound = sure_bound(KnownOutcomes(kept, lost, open_lost, open_kept), group.question.error)
+            if not is_open.any():
+                bound = kept_bound(lost, kept + lost, group.question.error)
             assert shown["at_least"] == pytest.approx(float(bound), abs=1e-4)
+
+
+@given(st.lists(LABELS, min_size=2, max_size=5).filter(lambda labels: labels.count(None) < 4), st.integers(1, 5))
+@cases(4)
+def test_kept_shares_are_those_of_all_outcomes_that_may_be(labels: list[bool | None], cap: int) -> None:
+    told = [Told((" ".join("ABCDE"[: 1 + n]) + " -",), success=label) for n, label in enumerate(labels)]
+    runs = runs_of(*told, Told(("A -",), success=True))
+    shares = []
+    for outcomes in product([True, False], repeat=labels.count(None)):
+        values = iter(outcomes)
+        complete = [replace(run, success=next(values) if run.success is None else run.success) for run in runs]
+        row = bl.counterfactual(complete, grid={"max_steps": [cap]}, aggregate=True).iloc[0]
+        if row["successes"]:
+            shares += [row["kept_lower"] / row["successes"], row["kept_upper"] / row["successes"]]
+    decision = bl.recommend(runs, grid={"max_steps": [cap]}, objective="steps", by=[])
+    tables = CapTables(runs, Question(objective="steps"))
+    tables.put_on_sliders({"max_steps": cap})
+    table = tables.get_table(Setting())
+    found = table._kept_shares(
+        {**dict.fromkeys(AGENT_LIMITS), "max_steps": cap}, table.sums(Setting(max_steps=cap).limits)
+    )
+    assert (found is None) == (None not in labels)
+    if found is None or not shares:
+        return
+    assert (found.low, found.high, found.unknown) == (min(shares), max(shares), labels.count(None))
+    if decision.evidence["candidate"]:
+        assert (decision.evidence["kept_share_lower"], decision.evidence["kept_share_upper"]) == found[:2]
+
+
+def test_unknown_outcomes_are_shown_with_what_they_leave_open() -> None:
+    told = [Told(("A B -",), success=True)] * 8 + [
+        Told(("A B C D E -",), success=label) for label in (True, None, None)
+    ]
+    table = CapTables(runs_of(*told, Told(("A -",))), Question(objective="steps")).get_table(Setting())
+    answer = table.answer(Setting(max_steps=4))
+    assert (answer["cut"]["succeeded"], answer["cut"]["unknown"], answer["kept_shares"]) == (1, 2, "72.7 to 90%")
+    texts = {number["key"]: number.get("open") for number in answer["numbers"]}
+    assert texts["kept"] == "keeps 72.7 to 90%, whatever unknown ones are"
+    assert texts["cut"] == "2 of unknown outcome"
+    assert [row["success"] for row in answer["rows"]] == [True, None, None]
 
 
 @pytest.mark.parametrize("n", [0, 2, 3, 5])

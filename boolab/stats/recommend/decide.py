@@ -19,10 +19,12 @@ from boolab.stats.recommend.candidates import Candidates, sums_of
 from boolab.stats.recommend.choice import Candidate, Choice, PathFinding
 from boolab.stats.recommend.evidence import (
     Broken,
+    KeptShares,
     Recency,
     Saving,
     Stopped,
     broken_groups,
+    kept_shares,
     newest_third,
     recency_of,
     saving_of,
@@ -32,7 +34,7 @@ from boolab.stats.recommend.evidence import (
 from boolab.stats.recommend.fixed_sequence import PathResult
 from boolab.stats.recommend.null_test import NullTest, null_tests
 from boolab.stats.recommend.question import Question
-from boolab.stats.recommend.units import clusters_of_ledger
+from boolab.stats.recommend.units import assume_success, base_of, clusters_of_ledger, open_units
 from boolab.stats.trade import Trade
 from boolab.stats.units import SET
 from boolab.whatif.step_table import LABEL, Ints, Ledger
@@ -69,6 +71,7 @@ class GroupDecision:
         sums: The aggregate of that setting.
         saving: What it saves, and of what that is made.
         stopped: The units that it stops.
+        kept_shares: The share that it keeps, whatever the outcomes of units without a label are; None if all have one.
         null: Whether those fail more often than the others; None if nothing was tested.
         folds: The sums of settings on units that were not used to choose them; None if there are too few to split.
         broken: Groups whose share of kept successes is below the promise.
@@ -89,6 +92,7 @@ class GroupDecision:
     sums: Mapping[str, int]
     saving: Saving
     stopped: Stopped
+    kept_shares: KeptShares | None
     null: NullTest | None
     folds: Mapping[str, int] | None
     broken: tuple[Broken, ...]
@@ -196,6 +200,7 @@ def _decide(
     action, reason = _action(units, choice, null)
     setting = {} if candidate is None else candidate.setting
     is_stopped, saved, used = stops_and_savings(units, setting, question)
+    sums = sums_of(units, setting, question)
     return GroupDecision(
         names=names,
         noun=noun,
@@ -207,9 +212,10 @@ def _decide(
         reason=reason,
         candidate=candidate,
         passed_over=passed_over,
-        sums=sums_of(units, setting, question),
+        sums=sums,
         saving=saving_of(units, candidates.clusters, saved, used, question.seed),
         stopped=stopped_by(units, is_stopped),
+        kept_shares=_kept_shares(units, sums, setting, question),
         null=null,
         folds=candidates.held_out(paths) if choice.qualifies and question.desk is None else None,
         broken=() if candidate is None else tuple(broken_groups(units, is_stopped, question.keep, BROKEN_COLUMNS)),
@@ -220,6 +226,18 @@ def _decide(
         ),
         has_dates=has_dates,
     )
+
+
+def _kept_shares(
+    units: Ledger, sums: Mapping[str, int], setting: dict[str, Any], question: Question
+) -> KeptShares | None:
+    """The share of the successes that a setting keeps, whatever unknown outcomes are; None where all are known."""
+    if not open_units(units).any():
+        return None
+    complete_units = assume_success(units)
+    if_success = sums_of(complete_units, setting, question)
+    counts = [int(base_of(ledger).sum()) for ledger in (units, complete_units)]
+    return kept_shares({**sums, "successes": counts[0]}, {**if_success, "successes": counts[1]})
 
 
 def _action(units: Ledger, choice: Choice, null: NullTest | None) -> tuple[Action, Reason]:

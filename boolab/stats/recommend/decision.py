@@ -46,6 +46,8 @@ GROUP_COLUMNS: Final[Mapping[str, tuple[str, Callable[[GroupDecision], Any]]]] =
     "kept_lower": (INT, lambda g: g.sums["kept_lower"]),
     "kept_upper": (INT, lambda g: g.sums["kept_upper"]),
     "kept_share": (FLOAT, lambda g: g.sums["kept_lower"] / g.choice.successes if g.choice.successes else None),
+    "kept_share_lower": (FLOAT, lambda g: None if g.kept_shares is None else g.kept_shares.low),
+    "kept_share_upper": (FLOAT, lambda g: None if g.kept_shares is None else g.kept_shares.high),
     "kept_bound": (FLOAT, lambda g: None if g.candidate is None else g.candidate.bound),
     "keep_possible": (FLOAT, lambda g: g.choice.keep_possible),
     "rarest_kind": (FLOAT, lambda g: g.rarest_kind),

@@ -31,6 +31,43 @@ class Stopped(NamedTuple):
     unknown: int
 
 
+class KeptShares(NamedTuple):
+    """The share of the successes on record that a setting keeps, at least and at most, whatever unknown outcomes are.
+
+    `unknown` is how many units have no known outcome.
+    """
+
+    low: float
+    high: float
+    unknown: int
+
+
+def kept_shares(sums: Mapping[str, int], if_success: Mapping[str, int]) -> KeptShares | None:
+    """The shares that a setting may keep; None where all outcomes are known.
+
+    At least: each unit of unknown outcome that it may stop is a success that it loses, and no other one is a success.
+    At most: each that it may leave as it was is a success, and no other one is.
+
+    Args:
+        sums: The aggregate of the setting: kept_lower, kept_upper and successes.
+        if_success: The same, if each unit of unknown outcome were a success.
+
+    Example:
+        >>> known = {"kept_lower": 40, "kept_upper": 41, "successes": 43}
+        >>> kept_shares(known, {"kept_lower": 90, "kept_upper": 91, "successes": 95})
+        KeptShares(low=0.8888888888888888, high=0.978494623655914, unknown=52)
+    """
+    n_unknown = if_success["successes"] - sums["successes"]
+    if not n_unknown:
+        return None
+    n_stopped = n_unknown - (if_success["kept_lower"] - sums["kept_lower"])
+    n_kept = if_success["kept_upper"] - sums["kept_upper"]
+    n_worst, n_best = sums["successes"] + n_stopped, sums["successes"] + n_kept
+    low = sums["kept_lower"] / n_worst if n_worst else 1.0
+    high = (sums["kept_upper"] + n_kept) / n_best if n_best else 0.0
+    return KeptShares(low, high, n_unknown)
+
+
 class Saving(NamedTuple):
     """What a setting saves, and of what it is made.
 

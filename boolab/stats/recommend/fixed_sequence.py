@@ -121,7 +121,7 @@ class Successes(NamedTuple):
         """The lower bound of the share that a level of a path keeps, by itself."""
         if not len(self.open_clusters):
             return float(kept_bound(self.by_task(path.lost_at < level), self.by_task(), error))
-        return sure_bound(self.known(path, level), error)
+        return float(sure_bound(self.known(path, level), error))
 
 
 def accept_values(paths: Sequence[Path], successes: Successes, keep: float, alpha: float) -> list[PathResult]:

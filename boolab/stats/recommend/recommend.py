@@ -115,10 +115,11 @@ def recommend(
         setting to set, else the one that comes closest to it. candidate (in words); unit ("run" or "turn"), n_units;
         success_by, successes, tasks (clusters that hold them), largest_task (the most successes of one), cluster
         ("task", or "run" where no task is named); keep, confidence, error (the group's part), dependence; kept_lower,
-        kept_upper, kept_share (on record), kept_bound (the lower bound of the share that is kept, of this setting by
-        itself), keep_possible (the largest share that these tasks would show to be kept, if nothing was lost),
-        rarest_kind (a kind of task that is rarer may not be on record); objective, spent and saved (in its unit),
-        saved_share with its 95% interval; heldout_kept of heldout_successes and heldout_saved_share (chosen on four
+        kept_upper, kept_share (on record), kept_share_lower and kept_share_upper (the same, whatever the outcomes of
+        units without a label are; NA where all have one), kept_bound (the lower bound of the share that is kept, of
+        this setting by itself), keep_possible (the largest share that these tasks would show to be kept, if nothing was
+        lost), rarest_kind (a kind of task that is rarer may not be on record); objective, spent and saved (in its
+        unit), saved_share with its 95% interval; heldout_kept of heldout_successes, heldout_saved_share (chosen on four
         fifths of the tasks and tried on the other fifth, five times over); stopped, and of these failures, successes,
         unknown; expected_failures and p_value of the comparison with chance; margin_lost and margin_saved (what the
         last step along the frontier loses and saves), next_lost and next_saved (what the next one would); largest_run

@@ -183,6 +183,11 @@ def open_units(units: Ledger) -> Flags:
     return is_first & ~is_known[units.unit]
 
 
+def assume_success(units: Ledger) -> Ledger:
+    """The units as if those without a label were successes."""
+    return replace(units, success=np.where(open_units(units), 1, units.success))
+
+
 def is_root(units: Ledger) -> Flags:
     """R: whether the run is the root of its family; all of them, where there are no families."""
     if units.unit is None:

@@ -11,14 +11,14 @@ import numpy as np
 from boolab.core.text import count, shorten
 from boolab.core.types import MICRO
 from boolab.display.answers import sentence
-from boolab.display.numbers import level, money, percent, span
+from boolab.display.numbers import floor_percent, level, money, percent, span
 from boolab.display.text import joined
 from boolab.limits.table import LIMITS, MEASURES
 from boolab.stats.kept_share import tasks_missing
 from boolab.stats.recommend.candidates import FOLDS
 from boolab.stats.recommend.choice import Margin, PathFinding
 from boolab.stats.recommend.decide import GroupDecision
-from boolab.stats.recommend.evidence import Broken, OneForAll
+from boolab.stats.recommend.evidence import Broken, KeptShares, OneForAll
 from boolab.stats.recommend.fixed_sequence import JOINT
 from boolab.stats.recommend.groups import MEASURED
 from boolab.stats.recommend.question import Question
@@ -31,7 +31,8 @@ MAX_GROUPS: Final = 3
 """So many groups are named one by one."""
 _NAMED: Final = 3
 _ABOUT_GROUP: Final = (
-    "answer", "whom", "promise", "saving", "margin", "passed_over", "concentration", "broken", "recency", "held_out",
+    "answer", "whom", "promise", "unknown", "saving", "margin", "passed_over", "concentration", "broken", "recency",
+    "held_out",
 )  # fmt: skip
 """The sentences on a group, in their order."""
 _IN_VERDICT: Final = ("answer", "whom", "concentration", "broken")
@@ -104,6 +105,8 @@ def words_of(group: GroupDecision) -> SimpleNamespace:
         all_successes=group.successes(choice.successes),
         rests=rests_of(group),
         lost=f"{group.lost:,}" if group.lost else "none",
+        unknown="" if group.kept_shares is None else count(group.kept_shares.unknown, group.noun),
+        kept_shares="" if group.kept_shares is None else shares_in_words(group.kept_shares),
         perhaps=f", {perhaps:,} of them perhaps not" if perhaps else "",
         source=source if group.units.terminated.all() else f"{source} under the recorded limits",
         fail_more="fail more often" if group.labelled else "end by themselves less often",
@@ -153,6 +156,12 @@ def limits_in_words(setting: Mapping[str, Any]) -> str:
     """The limits that are on, such as "a step cap of 6"; "" if none is."""
     on = [LIMITS[name].with_value(value) for name, value in setting.items() if value is not None]
     return joined(on) if on else ""
+
+
+def shares_in_words(shares: KeptShares) -> str:
+    """The shares that a setting keeps whatever unknown outcomes are: "91 to 100%"."""
+    low, high = floor_percent(shares.low), percent(shares.high)
+    return high if low == high else f"{low.removesuffix('%')} to {high}"
 
 
 def _stopped_ones(group: GroupDecision, setting: Mapping[str, Any]) -> str:

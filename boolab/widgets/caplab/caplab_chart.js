@@ -85,6 +85,7 @@ function chart(data, width, act) {
     put(svg, h("line", { class: "rule", x1: SIZE.left, x2: x.end, y1: y(share), y2: y(share) }),
       h("text", { class: "tick", x: SIZE.left - 7, y: y(share) + 4, "text-anchor": "end" }, `${100 * share}%`));
   }
+  put(svg, hatching());
   const [runs, caption] = bars(data, x, foot);
   put(svg, runs);
   const now = answer.setting.max_steps;
@@ -122,7 +123,7 @@ function chart(data, width, act) {
   if (n >= 0 && total) put(svg, h("circle", { class: "dot kept", cx: x(now), cy: y(lower[n]), r: 4 }));
   if (n >= 0 && saved[n] !== null) put(svg, h("circle", { class: "dot saved", cx: x(now), cy: y(saved[n]), r: 4 }));
   const place = h("div", { class: "chart" },
-    h("h4", {}, visible(curve.title)), h("p", { class: "quiet" }, curve.note), svg);
+    h("h4", {}, visible(curve.title)), h("p", { class: "quiet" }, curve.note), svg, barsKey(data));
   follow(place, svg, data, act, (at, atY) => (mark && isAtMark(mark, x, at) && atY < y(0) ? mark : nearest(x, caps, at)));
   return place;
 }
@@ -187,13 +188,14 @@ function bars({ base, answer }, x, foot) {
     const range = edges[bin + 1] - edges[bin] > 1 ? `${edges[bin]}\u2013${edges[bin + 1] - 1}` : `${edges[bin]}`;
     const stopped = cut.success[bin] + cut.failure[bin] + cut.unknown[bin];
     const words = [successes(n, base), failures(failure[bin], base), unknown[bin] ? `${count(unknown[bin])} without a label` : null];
-    const bar = h("g", {}, h("title", {}, `${range} steps: ${words.filter(Boolean).join(", ")}; ${count(stopped)} stopped`));
+    const open = cut.unknown[bin] && !base.proxy ? `, ${count(cut.unknown[bin])} of them of unknown outcome` : "";
+    const bar = h("g", {}, h("title", {}, `${range} steps: ${words.filter(Boolean).join(", ")}; ${count(stopped)} stopped${open}`));
     const stack = [["success", n, cut.success[bin], -1, 0], ["failure", failure[bin], cut.failure[bin], 1, 0], ["unknown", unknown[bin], cut.unknown[bin], 1, failure[bin]]];
     for (const [name, runs, ended, side, start] of stack) {
       const left = runs - ended;
       const top = (first, many) => (side < 0 ? zero - (first + many) * unit : zero + first * unit);
       if (left) put(bar, h("rect", { class: name, x: from, y: top(start, left), width: wide, height: left * unit }));
-      if (ended) put(bar, h("rect", { class: `${name} cut`, x: from + 0.5, y: top(start + left, ended), width: Math.max(wide - 1, 1), height: ended * unit }));
+      if (ended) put(bar, h("rect", { class: `${name} cut`, ...(name === "unknown" && !base.proxy ? { fill: `url(#boolab-hatch-${hatchings})` } : {}), x: from + 0.5, y: top(start + left, ended), width: Math.max(wide - 1, 1), height: ended * unit }));
     }
     put(group, bar);
   });
@@ -214,6 +216,24 @@ function bars({ base, answer }, x, foot) {
   return [group, h("text", { class: "caption", x: isLeft ? SIZE.left : x.end, y: foot - 7, "text-anchor": isLeft ? "start" : "end" }, text)];
 }
 
+// The pattern of runs that are stopped and of unknown outcome. Each figure has its own: one of a hidden figure is not drawn.
+let hatchings = 0;
+
+function hatching() {
+  hatchings += 1;
+  const pattern = h("pattern", { id: `boolab-hatch-${hatchings}`, width: 4, height: 4, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" },
+    h("rect", { class: "ground", width: 4, height: 4 }), h("rect", { class: "stripe", width: 1.6, height: 4 }));
+  return h("defs", {}, pattern);
+}
+
+// What the bars mean, where outcomes are unknown.
+function barsKey({ base, answer }) {
+  if (base.proxy || !base.lengths.unknown.some(Boolean)) return null;
+  const names = [["success", "success"], ["failure", "failure"], ["unknown", "unknown outcome"]];
+  return h("ul", { class: "key" }, names.map(([name, words]) => h("li", {}, h("i", { class: name, "aria-hidden": "true" }), words)),
+    answer.cut.unknown ? h("li", {}, hatch(), "stopped, of unknown outcome: may be lost") : null);
+}
+
 // Of families, the runs of successes are counted: a success is that of the whole family.
 function successes(n, { proxy, families, success }) {
   if (families) return `${count(n)} of ${success}`;
@@ -229,5 +249,8 @@ function failures(n, { proxy, families }) {
 function summary({ base, answer, recommended, trial }) {
   const advice = recommended?.setting ? ` The recommended step cap is ${limitText(recommended.setting.max_steps)}.` : "";
   const stopped = `It stops ${count(answer.cut.n)} of ${plural(base.units, base.noun)}.`;
-  return `${answer.curve.title}. ${answer.verdict.join(" ")} ${stopped}${advice}${trial ? ` Trial: ${visible(trial.sentence)}` : ""}`;
+  const open = answer.cut.unknown && !base.proxy
+    ? ` ${count(answer.cut.unknown)} of these ${answer.cut.unknown === 1 ? "has" : "have"} no known outcome and may be lost successes: it keeps ${answer.kept_shares} of the successes, whatever unknown ones are.`
+    : "";
+  return `${answer.curve.title}. ${answer.verdict.join(" ")} ${stopped}${open}${advice}${trial ? ` Trial: ${visible(trial.sentence)}` : ""}`;
 }

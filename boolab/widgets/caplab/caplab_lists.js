@@ -51,25 +51,43 @@ function table(data, open, act) {
       h("p", { class: "quiet" }, `Move a slider${data.recommended?.setting ? ", set the recommendation," : ""} or choose a cap in the figure: what it stops is listed here, and can be replayed.`));
   }
   if (!cut.n) return h("section", {}, h("h4", {}, `This setting stops no ${base.noun}`));
-  const [won, rest] = [rows.filter(({ success }) => success), rows.filter(({ success }) => !success)];
+  const isOpen = ({ success }) => success === null && !base.proxy;
+  const [won, unsettled, rest] = [rows.filter(({ success }) => success), rows.filter(isOpen), rows.filter((row) => !row.success && !isOpen(row))];
+  const unknown = base.proxy ? 0 : cut.unknown;
   const [noun, several] = base.families
     ? [`${base.noun} of ${base.success}`, `${base.noun}s of ${base.success}`]
     : base.proxy ? [`${base.noun} that had ended by itself`, `${base.noun}s that had ended by themselves`] : ["success", "successes"];
   const title = cut.succeeded
     ? h("h4", {}, h("span", { class: "wrong" }, `\u2715 ${count(cut.succeeded)} ${cut.succeeded === 1 ? noun : several}`), " that this setting stops, longest first")
     : h("h4", {}, `This setting stops no ${noun}`);
-  const others = cut.n - cut.succeeded;
+  const others = cut.n - cut.succeeded - unknown;
   const hidden = cut.succeeded - won.length;
   const more = (n, what) => (n <= 0 ? null : data.grid
     ? h("p", { class: "quiet" }, `and ${count(n)} more`)
     : h("button", { class: "more", type: "button", onclick: act.more }, `+ ${plural(n, what)}`));
-  const failures = others ? fold(open, "failures", { class: "failures", first: !won.length },
+  const failures = others ? fold(open, "failures", { class: "failures", first: !won.length && !unknown },
     `${plural(others, cut.failed === others && !base.proxy && !base.families ? "failure" : `other ${base.noun}`)} that it stops, longest first`,
     rest.length ? runTable(data, rest, `Other ${base.noun}s that the setting stops`, act) : null, more(others - rest.length, `more ${base.noun}`)) : null;
+  const undecided = unknown ? h("div", { class: "undecided" },
+    h("h4", {}, hatch(), `${plural(unknown, base.noun)} of unknown outcome that this setting stops, longest first`),
+    h("p", { class: "quiet" }, "Each may be a lost success: boolab label LOGS asks about them."),
+    unsettled.length ? runTable(data, unsettled, `${base.noun}s of unknown outcome that the setting stops`, act) : null,
+    more(unknown - unsettled.length, `more ${base.noun}`)) : null;
   const missing = data.held && rows.some((row) => !data.held.includes(row.run));
   const elsewhere = missing ? h("p", { class: "quiet elsewhere" }, "Where Replay is missing, this page does not hold the run: open bl.CapLab(runs) in a notebook.") : null;
-  return h("section", { class: "cut" }, title, won.length ? runTable(data, won, "Successes that the setting stops", act) : null,
-    more(hidden, `more ${base.noun}`), failures, elsewhere);
+  return h("section", { class: "cut" }, unknown ? losses(data) : null, title, won.length ? runTable(data, won, "Successes that the setting stops", act) : null,
+    more(hidden, `more ${base.noun}`), undecided, failures, elsewhere);
+}
+
+// What is stopped, by outcome: lost successes, what may be one, and failures.
+function losses({ base, answer }) {
+  const { n, succeeded, unknown, failed } = answer.families ?? answer.cut;
+  const noun = answer.families ? "family" : base.noun;
+  const parts = [["lost", succeeded, count(succeeded), "\u2715 successes"], ["hatch", unknown, count(unknown), "of unknown outcome: may be lost"], ["failure", failed, count(failed), "failures"]];
+  const words = `Of ${count(n)} that are stopped, ${count(succeeded)} ${succeeded === 1 ? "is a success" : "are successes"}, ${count(unknown)} of unknown outcome and ${count(failed)} ${failed === 1 ? "a failure" : "failures"}`;
+  return [
+    h("div", { class: "losses", role: "img", "aria-label": words }, parts.map(([name, size]) => (size ? h("span", { class: name, style: { "flex-grow": size } }) : null))),
+    h("ul", { class: "key" }, h("li", {}, `Stopped ${answer.families ? "families" : `${noun}s`}:`), parts.map(([name, size, text, label]) => (size ? h("li", {}, h("i", { class: name, "aria-hidden": "true" }), h("b", {}, text), ` ${label}`) : null)))];
 }
 
 // The step of the run at which it is stopped.

@@ -49,11 +49,15 @@ function baseOf(of) {
 }
 
 function numbers({ answer }) {
-  return h("dl", { class: "numbers" }, answer.numbers.map(({ key, label, value, of, below, wrong }) =>
+  return h("dl", { class: "numbers" }, answer.numbers.map(({ key, label, value, of, below, wrong, open }) =>
     h("div", { "data-key": key }, h("dt", {}, label),
       h("dd", {}, h("strong", {}, value), " ", baseOf(of),
-        h("span", { class: "below" }, below, below && wrong ? ", " : null, wrong ? h("span", { class: "wrong" }, `\u2715 ${wrong}`) : null)))));
+        h("span", { class: "below" }, below, below && wrong ? ", " : null, wrong ? h("span", { class: "wrong" }, `\u2715 ${wrong}`) : null),
+        open ? h("span", { class: "below open" }, hatch(), open) : null))));
 }
+
+// The mark of what is stopped and of unknown outcome.
+const hatch = () => h("i", { class: "hatch", "aria-hidden": "true" });
 
 function span({ lower, upper }) {
   return lower === upper ? count(lower) : `${count(lower)}\u2013${count(upper)}`;

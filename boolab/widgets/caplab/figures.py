@@ -148,9 +148,9 @@ def figures_of(
     """What is kept, saved and stopped, and the trade; with `proxy`, a success is a run that ended by itself."""
     sure = f"({level(confidence)} confidence)"
     return [
-        _kept_number(answer["kept"], answer["at_least"], sure, proxy=proxy),
+        _kept_number(answer["kept"], answer["at_least"], sure, proxy=proxy) | _open(_kept_open(answer)),
         _saved_number(answer["saved"], answer["saved_least"], sure),
-        _stopped_number(answer, total, noun, proxy=proxy),
+        _stopped_number(answer, total, noun, proxy=proxy) | _open("" if proxy else _stopped_open(answer)),
         _trade_number(answer["saved"][0]["label"], trade),
     ]
 
@@ -172,6 +172,21 @@ def _kept_number(kept_counts: Mapping[str, int], min_share: float, sure: str, *,
         "below": "no limit is set" if min_share == 1 else f"at least {floor_percent(min_share)} {sure}",
         "wrong": "",
     }
+
+
+def _open(text: str) -> Number:
+    """What unknown outcomes leave open, where they leave something open."""
+    return {"open": text} if text else {}
+
+
+def _kept_open(answer: Mapping[str, Any]) -> str:
+    is_open = answer["kept_shares"] and answer["cut"]["n"]
+    return f"keeps {answer['kept_shares']}, whatever unknown ones are" if is_open else ""
+
+
+def _stopped_open(answer: Mapping[str, Any]) -> str:
+    n_unknown = (answer["families"] or answer["cut"])["unknown"]
+    return f"{n_unknown:,} of unknown outcome" if n_unknown else ""
 
 
 def _saved_number(saved: Sequence[Mapping[str, Any]], min_share: float | None, sure: str) -> Number:
@@ -300,7 +315,10 @@ def notes_of(
             "whether the work was good."
         )
     elif unlabelled := int((success_of_units(ledger) < 0).sum()):
-        yield f"{count(unlabelled, 'run')} without a label: counted in what is saved, not in what is kept."
+        yield (
+            f"{count(unlabelled, 'run')} without a label: counted in what is saved, not in what is kept. In the lower "
+            "bound, each that a limit stops is a lost success."
+        )
     if cut := int((~ledger.terminated).sum()):
         won = count(int(((success_of_units(ledger) == 1) & ~ledger.terminated).sum()), "success", "successes")
         broken = ", with an error, or by an interruption" if noun == "turn" else ", or with an error"

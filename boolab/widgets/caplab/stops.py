@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from boolab.stats.intervals import Array, ClusterBootstrap
-from boolab.stats.kept_share import kept_bound
+from boolab.stats.kept_share import KnownOutcomes, kept_bound, sure_bound
 from boolab.stats.recommend.units import clusters_of_ledger, success_of_units
 from boolab.whatif.first_crossing import RANKS, Keys, Places, fires_of, first_fires, keys_of
 from boolab.whatif.grid import Settings
-from boolab.whatif.step_table import Ints, Ledger, split_for_stops
+from boolab.whatif.step_table import LABEL, UNKNOWN, Flags, Ints, Ledger, split_for_stops
 
 
 class FirstStops:
@@ -38,7 +38,8 @@ class KeptByTask:
     """The lower bounds of the share of the successes that settings keep: see `boolab.stats.kept_share`."""
 
     def __init__(self, units: Ledger, stops: FirstStops) -> None:
-        rows = np.flatnonzero(success_of_units(units) == 1)
+        outcomes = success_of_units(units)
+        rows = np.flatnonzero((outcomes == 1) | ((outcomes == UNKNOWN) & (units.success_by == LABEL)))
         tasks = clusters_of_ledger(units).iloc[rows].factorize()[0]
         unit = rows if units.unit is None else units.unit[rows]
         order = np.lexsort((unit, tasks))
@@ -47,29 +48,41 @@ class KeptByTask:
         self._rows: Ints = rows[order]
         self._first_of_units: Ints = np.flatnonzero(is_first)
         self._first: Ints = np.flatnonzero(np.diff(task_of_unit, prepend=-1))
-        self._sizes: Ints = np.diff(np.append(self._first, len(task_of_unit)))
+        self._is_open: Flags = (outcomes[self._rows] == UNKNOWN)[self._first_of_units]
         self._stops = stops
 
+    def _is_lost(self, columns: Sequence[Sequence[int]]) -> Flags:
+        """Which units settings may lose: units x settings."""
+        keys = self._stops.keys(columns, self._rows)
+        is_lost = keys != np.iinfo(keys.dtype).max
+        return np.logical_or.reduceat(is_lost, self._first_of_units, axis=0) if len(self._rows) else is_lost
+
+    def _sum_tasks(self, flags: Flags) -> Ints:
+        """How many units of each task have a flag."""
+        if not len(self._rows):
+            return flags.astype(np.int64)
+        return np.asarray(np.add.reduceat(flags.astype(np.int64), self._first, axis=0), dtype=np.int64)
+
     def lost(self, columns: Sequence[Sequence[int]]) -> Ints:
-        """How many successes of each task settings may lose: tasks x settings.
+        """How many known successes of each task settings may lose: tasks x settings.
 
         `columns`: those of each axis; there is a setting for each combination of them.
         """
-        keys = self._stops.keys(columns, self._rows)
-        is_lost: Ints = (keys != np.iinfo(keys.dtype).max).astype(np.int64)
-        if not len(self._rows):
-            return is_lost
-        of_units = np.maximum.reduceat(is_lost, self._first_of_units, axis=0)
-        return np.asarray(np.add.reduceat(of_units, self._first, axis=0), dtype=np.int64)
+        return self._sum_tasks(self._is_lost(columns) & ~self._is_open[:, None])
 
     def least(self, columns: Sequence[Sequence[int]], error: float) -> Array:
         """The lower bound for each setting, asked by itself, so that it has all of the error that the runs may have.
 
-        Settings that lose as many have to lose the same, as along one axis.
+        Settings that lose as many have to lose the same, as along one axis. It holds whatever unknown outcomes are.
         """
-        lost = self.lost(columns)
-        _, first, inverse = np.unique(lost.sum(axis=0), return_index=True, return_inverse=True)
-        return kept_bound(lost[:, first], self._sizes, error)[inverse]
+        is_lost, is_open = self._is_lost(columns), self._is_open[:, None]
+        _, first, inverse = np.unique(is_lost.sum(axis=0), return_index=True, return_inverse=True)
+        is_lost = is_lost[:, first]
+        lost, sizes = self._sum_tasks(is_lost & ~is_open), self._sum_tasks(~self._is_open)
+        if not self._is_open.any():
+            return kept_bound(lost, sizes, error)[inverse]
+        open_lost, open_kept = self._sum_tasks(is_lost & is_open), self._sum_tasks(~is_lost & is_open)
+        return sure_bound(KnownOutcomes(sizes[:, None] - lost, lost, open_lost, open_kept), error)[inverse]
 
 
 class SavedByTask:

@@ -20,8 +20,10 @@ from boolab.harnesses.setting import Limits, Setting, describe_counting
 from boolab.limits.table import AGENT_LIMITS, LIMITS, MEASURES
 from boolab.stats.intervals import Array
 from boolab.stats.recommend.candidates import aggregate_of_units
+from boolab.stats.recommend.evidence import KeptShares, kept_shares
 from boolab.stats.recommend.question import measure_of
-from boolab.stats.recommend.units import success_of_units, unit_of_ledger
+from boolab.stats.recommend.units import assume_success, success_of_units, unit_of_ledger
+from boolab.stats.recommend.words import shares_in_words
 from boolab.whatif.aggregate import Sums
 from boolab.whatif.first_crossing import RANKS, UNDECIDED, Places
 from boolab.whatif.grid import Settings, settings_of
@@ -49,6 +51,10 @@ ROWS: Final = 12
 
 LABELS: Final = {"success": 1, "failure": 0, "unknown": -1}
 """How runs turned out, and the code of it in a ledger."""
+
+
+_LIST_ORDER: Final = np.array([2, 0, 1])
+"""The place of a stopped run in the list by its outcome: successes, those of unknown outcome (-1), failures."""
 
 
 class CapTable:
@@ -86,6 +92,14 @@ class CapTable:
         self._settings = settings_of(self.options, question.policy, base_setting.identity)
         self._places = Places(ledger)
         self._sums = _arrange_by_axes(aggregate_of_units(ledger, self._settings), self._settings)
+        complete_ledger = assume_success(ledger)
+        n_complete = int((complete_ledger.success == 1).sum())
+        self._if_success = (
+            None
+            if n_complete == int((ledger.success == 1).sum())
+            else _kept_counts(_arrange_by_axes(aggregate_of_units(complete_ledger, self._settings), self._settings))
+        )
+        """What is kept if each unit without a label were a success; None where all have one."""
         self._first_stops = FirstStops(ledger, self._settings, self._places)
         self._lengths: Ints = np.diff(ledger.first)
         self._success_of_row = success_of_units(ledger)
@@ -131,6 +145,13 @@ class CapTable:
         indices = tuple(self._index_of(name, limits[name]) for name in AGENT_LIMITS)
         return {name: int(values[indices]) for name, values in self._sums.items()}
 
+    def _kept_shares(self, limits: Limits, sums: Mapping[str, int]) -> KeptShares | None:
+        """The share that a setting keeps whatever unknown outcomes are, as a decision has it; None if all are known."""
+        if self._if_success is None:
+            return None
+        indices = tuple(self._index_of(name, limits[name]) for name in AGENT_LIMITS)
+        return kept_shares(sums, {name: int(values[indices]) for name, values in self._if_success.items()})
+
     def answer(self, setting: Setting, rows: int = ROWS) -> dict[str, Any]:
         """All that is shown of one setting, as plain data: what it keeps, saves and stops, its curve, its code."""
         return {**self.answer_at(setting, rows), "curve": self.curve(setting.limits)}
@@ -145,10 +166,12 @@ class CapTable:
         stopped_runs = np.flatnonzero(stops.stopped)
         success = self._success_of_row[stopped_runs]
         run_order = stopped_runs[
-            np.lexsort((-self._lengths[stopped_runs], ~stops.is_lost[stopped_runs], -success))
+            np.lexsort((-self._lengths[stopped_runs], ~stops.is_lost[stopped_runs], _LIST_ORDER[success]))
         ].tolist()
+        shares = self._kept_shares(setting.limits, sums)
         counts = {
             "kept": kept_counts,
+            "kept_shares": "" if shares is None else shares_in_words(shares),
             "at_least": round(self._curve(setting.limits).at_least[self._index_of("max_steps", setting.max_steps)], 4),
             "saved": saved,
             "saved_least": self._saved_least(setting.limits),
@@ -452,6 +475,11 @@ def _arrange_by_axes(sums: Sums, settings: Settings) -> Sums:
     }
 
 
+def _kept_counts(sums: Sums) -> Sums:
+    """The sums that count successes."""
+    return {name: sums[name] for name in ("kept_lower", "kept_upper", "successes")}
+
+
 def _short_names(tasks: Sequence[str], ids: Sequence[str]) -> list[str]:
     """What runs are called in a list: their tasks; their ids where several are of one task, and each id names it."""
     ofs, begins = _shared_prefix(tasks), _shared_prefix(ids)
@@ -474,8 +502,9 @@ def describe_end(reason: str | None) -> str:
 
 
 def _count_outcomes(success: Ints) -> dict[str, int]:
-    """How many there are, and how many of them are failures and successes."""
-    return {"n": len(success), "failed": int((success == 0).sum()), "succeeded": int((success == 1).sum())}
+    """How many there are, and how many of them are failures, successes and of unknown outcome."""
+    failed, succeeded, unknown = (int((success == LABELS[name]).sum()) for name in ("failure", "success", "unknown"))
+    return {"n": len(success), "failed": failed, "succeeded": succeeded, "unknown": unknown}
 
 
 def _begins(turns: Ledger, run_ids: pd.Series[str]) -> Ints:
