@@ -15,8 +15,7 @@ from boolab.cli.help import Options
 from boolab.core.types import IDENTITIES
 from boolab.errors import SettingError
 from boolab.io.files import output_file, user_path
-from boolab.limits.table import AGENT_LIMITS, LIMITS, Limit
-from boolab.stats.recommend.recommend import OBJECTIVES
+from boolab.limits.table import AGENT_LIMITS, LIMITS, OBJECTIVES, Limit
 
 if TYPE_CHECKING:
     from boolab.report.question import Question

@@ -137,3 +137,5 @@ MEASURES: Final[Mapping[str, Measure]] = MappingProxyType(
     }
 )
 """What a run uses, by counter, from the smallest unit to the largest."""
+OBJECTIVES: Final = tuple([*MEASURES][::-1])
+"""What a recommendation can save most of, the largest unit first."""

@@ -21,7 +21,7 @@ from boolab.core.gc_pause import pause_collection
 from boolab.core.run import Run
 from boolab.core.run_tree import starts_of
 from boolab.core.types import Scope, Step
-from boolab.frames.dtypes import cells, text
+from boolab.frames.dtypes import Cells, cells, text
 from boolab.frames.recording import RUN_FIELDS
 from boolab.frames.runs import Runs, as_runs, handles_unknown_arguments, turns_of, with_equal_arguments
 from boolab.frames.tables import setting_columns
@@ -71,11 +71,12 @@ def ledger_of(
     rows = as_runs(runs)
     watched = tuple(dict.fromkeys(detectors))
     scopes = scopes_of([run.source for run in rows], scope)
-    fields = {name: text([getattr(run, name) for run in rows]) for name in ("run_id", *RUN_FIELDS)}
-    settings = {
-        column.name: cells([column.get(run) for run in rows], column.dtype) for column in setting_columns(rows, fields)
-    }
-    frame = pd.DataFrame({**fields, **settings})
+    fields: dict[str, Cells] = {}
+    for name in ("run_id", *RUN_FIELDS):
+        fields[name] = text([getattr(run, name) for run in rows])
+    for column in setting_columns(rows, fields):
+        fields[column.name] = cells([column.get(run) for run in rows], column.dtype)
+    frame = pd.DataFrame(fields)
     ends = Ends(
         np.array([-1 if run.success is None else int(run.success) for run in rows], dtype=np.int64),
         np.array([proxy_success(run) for run in rows], dtype=bool),

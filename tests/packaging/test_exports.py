@@ -111,10 +111,12 @@ def test_run_alone_imports_neither_yaml_nor_what_makes_tools() -> None:
 def test_running_and_saving_imports_no_pandas_or_matplotlib(tmp_path: Path) -> None:
     code = (
         "import sys, boolab as bl; bl.save_runs(bl.run_sync(None, 'x', model=bl.ScriptedModel(['y'])), 'run.jsonl');"
+        "from boolab.cli.main import main; main(['run', '-', 'x', '--model', 'script.yaml', '--quiet']);"
         "print([m for m in ('pandas', 'numpy', 'matplotlib', 'scipy', 'httpx') if m in sys.modules])"
     )
+    (tmp_path / "script.yaml").write_text("- Done.\n")
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
-    assert out.stdout.strip() == "[]"
+    assert out.stdout == "Done.\n[]\n"
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from itertools import chain
-from typing import Final, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from boolab.harnesses.exports.values import Limits
 from boolab.harnesses.policy import Policy
 from boolab.harnesses.presets import get_policy, identity_under
 from boolab.limits.call_identity import uncalled_note
-from boolab.limits.table import MEASURES, MeasureName
+from boolab.limits.table import OBJECTIVES, MeasureName
 from boolab.logs.list_prices import price_notes
 from boolab.stats.finding import pairs
 from boolab.stats.intervals import check_confidence
@@ -45,8 +45,6 @@ from boolab.stats.units import group_name, group_noun, keys_of, sources_of
 from boolab.whatif.grid import Grid, settings_of
 from boolab.whatif.recordings import Recorded, as_recorded, ledgers_of
 from boolab.whatif.step_table import Ledger, one_scope, scopes_of
-
-OBJECTIVES: Final = tuple(measure.name for measure in [*MEASURES.values()][::-1])
 
 
 def recommend(

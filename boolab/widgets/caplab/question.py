@@ -16,9 +16,8 @@ from boolab.frames.data_set import SET
 from boolab.harnesses.policy import Policy
 from boolab.harnesses.presets import get_policy
 from boolab.harnesses.setting import ALL_AGENTS
-from boolab.limits.table import AGENT_LIMITS, MeasureName
+from boolab.limits.table import AGENT_LIMITS, OBJECTIVES, MeasureName
 from boolab.stats.intervals import check_confidence
-from boolab.stats.recommend.recommend import OBJECTIVES
 from boolab.whatif.grid import settings_of
 
 
