@@ -142,6 +142,7 @@ def test_no_setting_of_matplotlib_changes(plot: Any, ax: Axes) -> None:
     assert before == dict(mpl.rcParams)
 
 
+@pytest.mark.slow
 def test_pyplot_is_imported_only_when_a_figure_has_to_be_made() -> None:
     code = """
 import sys

@@ -1,6 +1,7 @@
 """What the JavaScript of a widget reads of its data."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 
 _COMMENT = re.compile(r"^\s*//.*$", re.MULTILINE)
@@ -26,4 +27,5 @@ def unused_functions(script: str) -> list[str]:
     """
     code = _COMMENT.sub("", script)
     names = re.findall(r"^(?:async )?function (\w+)|^const (\w+) = (?:async )?\(", code, re.MULTILINE)
-    return [name for pair in names for name in pair if name and len(re.findall(rf"\b{name}\b", code)) == 1]
+    counts = Counter(re.findall(r"\w+", code))
+    return [name for pair in names for name in pair if name and counts[name] == 1]

@@ -5,6 +5,7 @@ import html
 import io
 import sys
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import pytest
@@ -184,6 +185,7 @@ def test_where_nothing_is_recommended_there_is_a_reason() -> None:
     assert lab.setting["max_steps"] is None
 
 
+@cache
 def some_to_recommend() -> list[bl.Run]:
     """Runs of 40 lengths, for which a cap is recommended that is looser than the tightest one on record."""
     good = [Told(("A B " * (1 + n // 10) + "-",), success=True, task=f"t{n}") for n in range(200)]
