@@ -25,7 +25,7 @@ from benchmarks.stoprulebench.recordings import recordings_of
 from benchmarks.stoprulebench.splits import splits
 from boolab.errors import SettingError
 from boolab.limits.learned.features import DEFAULT
-from boolab.logs.shipped import atlas_sets
+from boolab.logs.shipped import BY_NAME_ONLY, atlas_sets
 from boolab.stats.intervals import ClusterBootstrap, clopper_pearson
 from boolab.stats.learn.fit import fit_model
 from boolab.stats.learn.report import HeldOut, judge_held_out
@@ -126,9 +126,17 @@ def without_promise(table: FeatureTable) -> str:
     return " | ".join(span_of(one.value, one.low, one.high) for one in (saved, kept))
 
 
+def runs_of(name: str) -> list[bl.Run]:
+    """The runs of a set of the atlas; an error if none of them is a success."""
+    runs = list(bl.load_dataset(f"atlas/{name}"))
+    if not any(run.success for run in runs):
+        raise SettingError(f"{name}: no run has the label of a success, so that no rule can be learned from it")
+    return runs
+
+
 def rows_of(name: str) -> Iterator[tuple[str, str]]:
     """What each way to choose a rule does on a set."""
-    runs = list(bl.load_dataset(f"atlas/{name}"))
+    runs = runs_of(name)
     table = feature_table(runs, DEFAULT, (), "auto", "task")
     steps = np.concatenate([np.arange(1, n + 1) for n in table.steps.tolist()])
     yield "K95 of the training tasks", held(runs, bl.stats.smallest_cap(KEEP))
@@ -191,7 +199,7 @@ def kept_in_division(runs: Sequence[bl.Run], number: int) -> dict[str, float]:
 
 def print_divisions(names: Sequence[str], number: int) -> None:
     """Print in how many sets the promise on average kept 95%, over divisions of the tasks into folds."""
-    runs = [run for name in names for run in bl.load_dataset(f"atlas/{name}")]
+    runs = [run for name in names for run in runs_of(name)]
     found = []
     for division in range(number):
         found.append(kept_in_division(runs, division))
@@ -204,21 +212,24 @@ def print_divisions(names: Sequence[str], number: int) -> None:
               f"{KEEP:.0%} or more in {enough} of {number} divisions")  # fmt: skip
 
 
-def main() -> None:
+def main(words: Sequence[str] | None = None) -> None:
     """Run what the arguments ask for."""
     parser = argparse.ArgumentParser(description="Measure learned rules.")
     parser.add_argument("what", choices=["table", "promise", "divisions"])
-    parser.add_argument("sets", nargs="*", help="sets of the atlas; all by default")
+    parser.add_argument("sets", nargs="*", help="sets of the atlas; by default those of its first edition")
     parser.add_argument("--fits", type=int, default=400)
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(words)
     if arguments.what == "promise":
         print_promises(arguments.fits)
         return
-    names = arguments.sets or [name.removeprefix("atlas/") for name in atlas_sets()]
-    if arguments.what == "divisions":
-        print_divisions(names, arguments.fits)
-    else:
-        print_table(names)
+    names = arguments.sets or [name.removeprefix("atlas/") for name in atlas_sets() if name not in BY_NAME_ONLY]
+    try:
+        if arguments.what == "divisions":
+            print_divisions(names, arguments.fits)
+        else:
+            print_table(names)
+    except SettingError as error:
+        parser.error(str(error))
 
 
 if __name__ == "__main__":
