@@ -241,6 +241,7 @@ def add_logs(parser: argparse.ArgumentParser, optional: str = "") -> None:
     group.add_argument("--format", metavar="NAME", help=FORMAT)
     add_window(group, NEWEST)
     add_labels(group, "logs")
+    add_success_threshold(group)
 
 
 def add_labels(group: Options, home: str) -> None:
@@ -300,6 +301,25 @@ def add_server(group: Options) -> None:
         metavar="NAME",
         help="the environment variable that holds the key (default: the provider's own)",
     )
+
+
+def add_success_threshold(group: Options) -> None:
+    """Add --success-threshold."""
+    group.add_argument(
+        "--success-threshold",
+        metavar="REWARD",
+        type=_reward,
+        help="from which reward on a Harbor trial is a success, such as 0.5 (default: 1 is a success, 0 is none, and a "
+        "reward between is no label)",
+    )
+
+
+def _reward(text: str) -> float:
+    """A finite number."""
+    value = _float(text)
+    if value is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is no reward; accepted: a number, such as 0.5")
+    return value
 
 
 def add_scope(group: Options) -> None:
@@ -450,6 +470,7 @@ def _question(args: argparse.Namespace) -> Question:
         unlabelled=args.unlabelled,
         labels=args.labels,
         trust=args.trust,
+        success_threshold=args.success_threshold,
         evidence=getattr(args, "evidence", ()),
         git=getattr(args, "git", None),
         prices=args.prices,

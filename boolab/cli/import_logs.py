@@ -14,7 +14,16 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
-from boolab.cli.arguments import FORMAT, LOGS, NEWEST, add_window, place_to_write, since_time, write_checked
+from boolab.cli.arguments import (
+    FORMAT,
+    LOGS,
+    NEWEST,
+    add_success_threshold,
+    add_window,
+    place_to_write,
+    since_time,
+    write_checked,
+)
 from boolab.cli.help import Command
 from boolab.core.run import Run
 from boolab.core.text import clean, count
@@ -189,6 +198,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--format", metavar="NAME", help=FORMAT)
     add_window(parser, NEWEST)
+    add_success_threshold(parser)
     parser.add_argument(
         "--json", action="store_true", help="print one JSON object instead of text, with a row for each file"
     )
@@ -200,7 +210,14 @@ def run(args: argparse.Namespace) -> int:
     if out.exists() and any(user_path(log).is_file() and user_path(log).samefile(out) for log in args.logs):
         raise SettingError(f"{args.out}: it is one of the logs, and would be replaced: name another file to write")
     # What is kept is what the logs have: a price is computed when the file is read.
-    logs = iterate_logs(args.logs, format=args.format, since=since_time(args), limit=args.limit, prices=False)
+    logs = iterate_logs(
+        args.logs,
+        format=args.format,
+        since=since_time(args),
+        limit=args.limit,
+        prices=False,
+        success_threshold=args.success_threshold,
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ReadWarning)  # the account of the files holds them
         account = write_checked(out, lambda: import_logs(logs, out, "facts" if args.facts else "everything"))

@@ -17,6 +17,7 @@ from boolab.cli.arguments import (
     LOGS,
     add_scope,
     add_since,
+    add_success_threshold,
     add_trust,
     option_of,
     page_to_write,
@@ -74,6 +75,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("logs", metavar="LOGS", nargs="+", help=LOGS)
     group = parser.add_argument_group("which logs")
     add_since(group)
+    add_success_threshold(group)
     group.add_argument(
         "--labels",
         metavar="FILE",
@@ -328,7 +330,12 @@ def _merge(path: Path, other: Path) -> int:
 def _runs_of(args: argparse.Namespace) -> list[Run]:
     from boolab.logs.load import no_log_message, read_logs
 
-    reading = read_logs(args.logs, since=since_time(args), progress=sys.stderr.isatty())
+    reading = read_logs(
+        args.logs,
+        since=since_time(args),
+        progress=sys.stderr.isatty(),
+        success_threshold=args.success_threshold,
+    )
     if not reading.runs:
         raise SettingError(no_log_message(args.logs, rows=reading.files))
     return list(reading.runs)

@@ -41,7 +41,7 @@ _SNIFFED_LINES: Final = 20
 MAX_NAMED_CHARS: Final = 1_000
 _UNNAMED: Final = frozenset({"", "unknown", "<redacted>", "[redacted]"})
 MAX_SCORE_CHARS: Final = 200
-_TOLERANCE: Final = 1e-6
+TOLERANCE: Final = 1e-6
 MAX_DIGITS: Final = 20  # nanoseconds have 19
 MAX_TIME_MS: Final = 253_402_300_800_000  # the year 10000
 
@@ -296,4 +296,4 @@ def reward_of(value: object) -> float | None:
 def full_reward(value: object) -> bool | None:
     """Whether a reward is full, at least 1, which is a success; None if there is none: see `reward_of`."""
     reward = reward_of(value)
-    return None if reward is None else reward >= 1 - _TOLERANCE
+    return None if reward is None else reward >= 1 - TOLERANCE

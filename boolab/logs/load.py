@@ -25,7 +25,7 @@ from boolab.logs.atif_format import is_own
 from boolab.logs.checks import check_file, newer_version
 from boolab.logs.conversations import read_conversations
 from boolab.logs.copies import Copies, FileRun
-from boolab.logs.fields import Head
+from boolab.logs.fields import Head, reward_of
 from boolab.logs.list_prices import needs_prices, price_runs
 from boolab.logs.log_files import (
     MAX_SIMILAR,
@@ -137,6 +137,7 @@ def load_runs(
     *,
     prices: bool = True,
     trust: Sequence[str] = (),
+    success_threshold: float | None = None,
 ) -> list[Run]:
     """Read logs of agents, of any of the formats in `docs/formats.md`, what `save_runs` wrote, or messages in memory.
 
@@ -152,13 +153,16 @@ def load_runs(
             `boolab[prices]` is installed; see `priced`.
         trust: Sources of evidence that count as labels in a file of labels, `boolab-labels.jsonl`, beside the logs or
             in their folder; see `label`.
+        success_threshold: From which reward on a Harbor trial is a success, such as 0.5; by default 1 is one, 0 is
+            none, and a reward between is no label.
 
     Returns:
         The runs. What cannot be read is a `ReadWarning` with path and line; `read_logs` gives a table of it.
 
     Raises:
         RunFormatError: if nothing is there, or the one file that was named is damaged or of no known format.
-        SettingError: if no format has that name, `format` is no reader, or something in memory is no conversation.
+        SettingError: if no format has that name, `format` is no reader, `success_threshold` is no number, or something
+            in memory is no conversation.
         TypeError: if it is a table, for which there is `runs_from_table`, or something else.
 
     Example:
@@ -174,7 +178,7 @@ def load_runs(
         form = format if format is None or isinstance(format, str) else format.NAME
         return read_conversations(values, _warn, form)
     paths = cast("list[str | Path]", values)
-    reading = read_logs(paths, format=format, prices=prices, trust=trust)
+    reading = read_logs(paths, format=format, prices=prices, trust=trust, success_threshold=success_threshold)
     if not reading.runs and not any(row.warnings for row in reading.files):
         _warn(no_log_message(paths, rows=reading.files))
     return list(reading.runs)
@@ -200,6 +204,7 @@ def read_logs(
     progress: bool = True,
     prices: bool = True,
     trust: Sequence[str] = (),
+    success_threshold: float | None = None,
 ) -> Reading:
     """Read logs, and record what happened to each file.
 
@@ -211,6 +216,7 @@ def read_logs(
         progress: Show a progress bar on a terminal if it takes longer than two seconds.
         prices: Whether costs that logs lack are computed at list prices; see `load_runs`.
         trust: Sources of evidence that count as labels; see `load_runs`.
+        success_threshold: From which reward on a Harbor trial is a success; see `load_runs`.
 
     Returns:
         The runs and a row for each file, in the order of their paths; the newest first if there is a `limit`. Files of
@@ -218,7 +224,7 @@ def read_logs(
 
     Raises:
         RunFormatError: if nothing is there, or the one file that was named is damaged or of no known format.
-        SettingError: if no format has that name, or `format` is no reader.
+        SettingError: if no format has that name, `format` is no reader, or an option is not accepted.
 
     Example:
         >>> import boolab as bl
@@ -232,7 +238,8 @@ def read_logs(
     """
     check_trust(trust)
     folders: list[Path] = []
-    logs = _read(paths, format, since, limit, progress=progress, prices=prices, holds_runs=True, folders=folders)
+    options: dict[str, Any] = {"progress": progress, "prices": prices, "success_threshold": success_threshold}
+    logs = _read(paths, format, since, limit, **options, holds_runs=True, folders=folders)
     read = sorted(logs, key=lambda log: log[0])
     start = time.perf_counter()
     labels = _labels_beside(folders, trust)
@@ -250,6 +257,7 @@ def iterate_logs(
     progress: bool = True,
     prices: bool = True,
     trust: Sequence[str] = (),
+    success_threshold: float | None = None,
 ) -> Iterator[tuple[FileRow, list[Run]]]:
     """The same as `read_logs`, one file after the other: its row, and its runs.
 
@@ -258,7 +266,8 @@ def iterate_logs(
     """
     folders: list[Path] = []
     labels: JoinedLabels | None = None
-    for _, row, runs in _read(paths, format, since, limit, progress=progress, prices=prices, folders=folders):
+    options: dict[str, Any] = {"progress": progress, "prices": prices, "success_threshold": success_threshold}
+    for _, row, runs in _read(paths, format, since, limit, **options, folders=folders):
         labels = _labels_beside(folders, trust) if labels is None else labels
         yield row, labels.apply(runs)
     if labels is not None:
@@ -299,6 +308,7 @@ def _read(
     *,
     progress: bool,
     prices: bool,
+    success_threshold: float | None,
     folders: list[Path],
     holds_runs: bool = False,
 ) -> Iterator[tuple[int, FileRow, list[Run]]]:
@@ -311,6 +321,8 @@ def _read(
         check_count(limit, "limit")
     if since is not None and not isinstance(since, datetime):
         raise SettingError(f"since={repr_of(since)}: expected a datetime, such as datetime(2026, 11, 1, tzinfo=UTC)")
+    if success_threshold is not None and reward_of(success_threshold) is None:
+        raise SettingError(f"success_threshold={repr_of(success_threshold)}: expected a number, such as 0.5, or None")
     path_list = _check_paths(paths)
     files = find_files(path_list, since, reader if reader is format else None, near=reader is None)
     folders += [path for path in map(user_path, path_list) if path.is_dir()]
@@ -319,7 +331,7 @@ def _read(
         files.sort(key=lambda file: (-file.stat.st_mtime, file.path))
     strict = len(path_list) == 1 and len(files) == 1 and files[0].named
     copies = Copies(content_digest(), holds_runs)
-    newer_formats: set[str] = set()
+    named: set[str] = set()
     looks = (_look(index, file, reader, single=len(files) == 1) for index, file in enumerate(files))
     n_read = 0
     with _progress(files, show=progress) as advance:
@@ -327,7 +339,7 @@ def _read(
             for group in _groups(looked):
                 results = []
                 for look in group:
-                    row, new = _take(look, newer_formats, strict=strict)
+                    row, new = _take(look, named, success_threshold, strict=strict)
                     if row is not None:
                         results.append((look, row, new))
                         n_read += row.skipped is None
@@ -477,8 +489,13 @@ def _is_own(head: Head) -> bool:
     return ("extra" in head.first and is_own(head.first)) or _OWN_MARK in head.data
 
 
-def _take(looked: _Looked, newer_formats: set[str], *, strict: bool) -> tuple[FileRow | None, list[Run]]:
-    """Read one file; a fault is raised if it is `strict`, else it is a warning. No row if it only goes with logs."""
+def _take(
+    looked: _Looked, named: set[str], success_threshold: float | None, *, strict: bool
+) -> tuple[FileRow | None, list[Run]]:
+    """Read one file; a fault is raised if it is `strict`, else it is a warning. No row if it only goes with logs.
+
+    `named` has what was named in a warning, and is not named for further files.
+    """
     file = looked.file
     path, start = file.path, time.perf_counter()
     damage = Damage(path)
@@ -491,17 +508,20 @@ def _take(looked: _Looked, newer_formats: set[str], *, strict: bool) -> tuple[Fi
         with pause_collection():
             runs = read_file(reader, path, lambda message: notes.append(_warn(message)), damage)
         tested = getattr(reader, "TESTED", "")
-        version = newer_version(damage.versions, tested) if name not in newer_formats else ""
+        version = newer_version(damage.versions, tested) if name not in named else ""
         if version:
-            newer_formats.add(name)
+            named.add(name)
             damage.inconsistencies.append(Inconsistency("", _NEWER.format(version, name, tested)))
             notes.append(_warn(f"{path}: {damage.inconsistencies[-1]}"))
         runs = [run if run.path == str(path) else replace(run, path=str(path)) for run in runs]
         try:
-            runs, undecided = with_outcome(runs, path)
+            runs, undecided = with_outcome(runs, path, success_threshold)
         except Exception as error:  # noqa: BLE001 - as below: the runs are read all the same
-            undecided = f"{path}: labels beside it cannot be read ({type(error).__name__}: {error})"
-        notes += [_warn(undecided)] if undecided else []
+            notes.append(_warn(f"{path}: labels beside it cannot be read ({type(error).__name__}: {error})"))
+        else:
+            if undecided is not None and undecided.kind not in named:
+                named |= {undecided.kind} - {""}
+                notes.append(_warn(undecided.text))
         if not runs and strict:
             notes.append(_warn(f"{path}: no run in it"))
     except Unrecognised as error:

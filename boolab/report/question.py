@@ -43,6 +43,7 @@ class Question:
         trust: Sources of evidence that count as labels.
         evidence: Sources of evidence that are looked at, which is no label unless it is trusted: see `outcomes`.
         git: The repository in which evidence of git is looked for; None for that of the folder of each run.
+        success_threshold: From which reward on a Harbor trial is a success: see `load_runs`.
         prices: Whether costs that logs lack are computed at list prices: see `load_runs`.
     """
 
@@ -60,6 +61,7 @@ class Question:
     trust: tuple[str, ...] = ()
     evidence: tuple[str, ...] = ()
     git: str | None = None
+    success_threshold: float | None = None
     prices: bool = True
 
     @property

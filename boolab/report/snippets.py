@@ -98,6 +98,8 @@ def _reading_lines(study: Study, inputs: LogInputs) -> list[str]:
     lines = ["import boolab as bl"]
     read_options = [f"format={inputs.format!r}"] if inputs.format else []
     read_options += [] if study.question.prices else ["prices=False"]
+    if study.question.success_threshold is not None:
+        read_options.append(f"success_threshold={study.question.success_threshold!r}")
     if inputs.since or inputs.limit:
         if inputs.since:
             lines.append("from datetime import datetime")
@@ -148,6 +150,7 @@ def shell(study: Study, inputs: LogInputs, command: str = "whatif", options: Seq
     if command == "report":
         words += ["--evidence", ",".join(question.evidence)] if question.evidence else []
         words += ["--git", question.git] if question.git else []
+    words += [] if question.success_threshold is None else ["--success-threshold", repr(question.success_threshold)]
     words += ["--policy", question.policy] if question.policy else []
     words += ["--success", question.success] if question.success else []
     words += ["--unlabelled", question.unlabelled] if question.unlabelled != "bounds" else []

@@ -405,7 +405,13 @@ def study_of(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ReadWarning)  # the account of the files has them
         options: dict[str, Any] = {"format": format, "since": since, "limit": limit, "progress": progress}
-        loaded_logs = read_logs(list(logs), **options, prices=question.prices, trust=question.trust)
+        loaded_logs = read_logs(
+            list(logs),
+            **options,
+            prices=question.prices,
+            trust=question.trust,
+            success_threshold=question.success_threshold,
+        )
     if not loaded_logs.runs:
         raise SettingError(_no_run_message(loaded_logs, logs, since))
     runs = list(loaded_logs.runs)

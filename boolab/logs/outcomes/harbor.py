@@ -3,8 +3,9 @@
 A trial is a folder with `result.json`, `verifier/reward.txt` (or `reward.json`) and `agent/`, where the logs are: those
 of the harness itself and a trajectory in ATIF. See github.com/harbor-framework/harbor (`models/trial/result.py`).
 
-- A reward of at least 1, or true, is a success, less is a failure. With several rewards and none called `reward`, none
-  decides. No reward, or NaN, is unknown.
+- A reward of at least 1, or true, is a success, one of 0 or less is a failure. One between is unknown without a
+  threshold, from which on all rewards are successes. With several rewards and none called `reward`, none decides. No
+  reward, or NaN, is unknown.
 - A reward counts also beside an exception: a trial whose agent ran out of time is verified too. The exception shows how
   the run ended: `AgentTimeoutError` is a time budget, others are errors unless the log shows that the agent finished.
 - The runs of subagents have no outcome of their own.
@@ -22,7 +23,7 @@ from boolab.core.run import Run, RunLabel
 from boolab.core.run_labels import BENCHMARK, add_label
 from boolab.io.files import read_file
 from boolab.io.json_input import items, mapping, text
-from boolab.logs.fields import full_reward, instant, one_line, read_once, reward_of, scores_of, seconds_ms, sidecar
+from boolab.logs.fields import TOLERANCE, instant, one_line, read_once, reward_of, scores_of, seconds_ms, sidecar
 
 _MAIN: Final = "reward"
 _AGENT: Final = "agent"
@@ -33,6 +34,10 @@ _MAX_REWARD: Final = 65_536
 _TIMEOUT: Final = "AgentTimeoutError"
 _OF_AGENT: Final = ("Agent", "NonZeroAgentExitCode", "ContextWindow", "ContextLength", "OutputLength")
 """How the names of exceptions begin that end the agent. Others are of the environment, the verifier or a download."""
+_BETWEEN: Final = (
+    "a reward of {:g} is no label: give success_threshold (--success-threshold), from which reward on a trial is a "
+    "success (further trials are not named)"
+)
 _TRIAL: Final = frozenset({"trial_name", "verifier_result", "agent_result"})
 
 
@@ -105,32 +110,66 @@ def _numbers(values: Mapping[str, object]) -> dict[str, float]:
     }
 
 
-def outcome(rewards: Mapping[str, float]) -> bool | None:
+class Undecided(NamedTuple):
+    """Why rewards are no label."""
+
+    text: str
+    kind: str
+    """What it has in common with those of further trials, which are not named; "" if each is named."""
+
+
+def outcome(rewards: Mapping[str, float], success_threshold: float | None = None) -> bool | None:
     """Whether rewards are a success; None if they do not decide."""
-    return full_reward(rewards.get(_MAIN, next(iter(rewards.values())) if len(rewards) == 1 else None))
+    reward = _main_reward(rewards)
+    if reward is None:
+        return None
+    if success_threshold is not None:
+        return reward >= success_threshold - TOLERANCE
+    return None if TOLERANCE < reward < 1 - TOLERANCE else reward > TOLERANCE
 
 
-def with_outcome(runs: Sequence[Run], path: Path) -> tuple[list[Run], str]:
-    """The runs of a log with the outcome of its trial, and a warning, or "", if its rewards do not decide."""
+def _main_reward(rewards: Mapping[str, float]) -> float | None:
+    """The reward that decides: the one of that name, or the only one; None if it is unknown."""
+    return reward_of(rewards.get(_MAIN, next(iter(rewards.values())) if len(rewards) == 1 else None))
+
+
+def with_outcome(
+    runs: Sequence[Run], path: Path, success_threshold: float | None = None
+) -> tuple[list[Run], Undecided | None]:
+    """The runs of a log with the outcome of its trial, and why its rewards do not decide, if they do not."""
     trial = trial_of(path) if any(run.parent_run_id is None for run in runs) else None
     if trial is None:
-        return list(runs), ""
-    success = outcome(trial.rewards)
+        return list(runs), None
+    success = outcome(trial.rewards, success_threshold)
+    needs_label = any(run.success is None and run.parent_run_id is None for run in runs)
+    note = _undecided(trial) if success is None and needs_label else None
+    labelled = [
+        _add_outcome(run, trial, success, success_threshold) if run.parent_run_id is None else run for run in runs
+    ]
+    return labelled, note
+
+
+def _undecided(trial: HarborTrial) -> Undecided | None:
+    """Why the rewards of a trial are no label; None if it has none."""
+    reward = _main_reward(trial.rewards)
+    if reward is not None:
+        return Undecided(f"{trial.folder / trial.file}: {_BETWEEN.format(reward)}", "between")
     names = [name for name, value in trial.rewards.items() if not math.isnan(value)]
-    undecided = success is None and len(names) > 1
-    note = f"{trial.folder / trial.file}: several rewards and none is called reward ({', '.join(names)}): no label"
-    return [
-        _add_outcome(run, trial, success) if run.parent_run_id is None else run for run in runs
-    ], note if undecided else ""
+    if len(names) < 2:  # noqa: PLR2004 - several
+        return None
+    text = f"{trial.folder / trial.file}: several rewards and none is called reward ({', '.join(names)}): no label"
+    return Undecided(text, "")
 
 
-def _add_outcome(run: Run, trial: HarborTrial, success: bool | None) -> Run:
-    if run.success is None and success is not None:
+def _add_outcome(run: Run, trial: HarborTrial, success: bool | None, success_threshold: float | None) -> Run:
+    if run.success is None:
         names = {score.name for score in run.scores}
         scores = tuple(score for score in scores_of(trial.rewards) if score.name not in names)
+        run = replace(run, scores=(*run.scores, *scores)) if scores else run
+    if run.success is None and success is not None:
         rewards = ", ".join([f"{name} {value:g}" for name, value in trial.rewards.items()])
-        label = RunLabel(success, BENCHMARK, f"Harbor, {trial.file}: {rewards}")
-        run = add_label(replace(run, scores=(*run.scores, *scores)), label)
+        rewards += "" if success_threshold is None else f", a success from {success_threshold:g} on"
+        run = add_label(run, RunLabel(success, BENCHMARK, f"Harbor, {trial.file}: {rewards}"))
     return _apply_exception(run, trial)
 
 

@@ -17,7 +17,7 @@ NOTHING = object()
 Load = Callable[[Path], list[bl.Run]]
 
 
-def harbor(rewards: Any = NOTHING, exception: str = "", **more: Any) -> Load:
+def harbor(rewards: Any = NOTHING, exception: str = "", *, success_threshold: float | None = None, **more: Any) -> Load:
     """The runs of a trial."""
 
     def load(folder: Path) -> list[bl.Run]:
@@ -28,16 +28,9 @@ def harbor(rewards: Any = NOTHING, exception: str = "", **more: Any) -> Load:
         ended = {"exception_type": exception, "exception_message": ""} if exception else None
         result = {"trial_name": "t", "verifier_result": verified, "exception_info": ended, **more}
         (folder / "result.json").write_text(json.dumps(result))
-        return bl.load_runs(log)
+        return bl.load_runs(log, success_threshold=success_threshold)
 
     return load
-
-
-def harbor_from(threshold: float, reward: float) -> Load:
-    """Those of a trial, labelled by a threshold of the user's."""
-    return lambda folder: bl.label(
-        harbor({"reward": reward})(folder), lambda run: dict(run.scores)["reward"] >= threshold
-    )
 
 
 def swe_bench(report: Any) -> Load:
@@ -89,8 +82,8 @@ IN_A_STEP = [{"exception_info": {"exception_type": "AgentTimeoutError"}}]
 SPECIFICATION: dict[str, tuple[Load, bool | None]] = {
     "harbor, reward 1": (harbor({"reward": 1.0}), True),
     "harbor, reward 0": (harbor({"reward": 0.0}), False),
-    "harbor, reward 0.6": (harbor({"reward": 0.6}), False),
-    "harbor, reward 0.6 with threshold 0.5": (harbor_from(0.5, 0.6), True),
+    "harbor, reward 0.6": (harbor({"reward": 0.6}), None),
+    "harbor, reward 0.6 with threshold 0.5": (harbor({"reward": 0.6}, success_threshold=0.5), True),
     "harbor, reward 1 after a timeout": (harbor({"reward": 1.0}, "AgentTimeoutError"), True),
     "harbor, reward 0 after a timeout": (harbor({"reward": 0.0}, "AgentTimeoutError"), False),
     "harbor, timeout without a reward": (harbor(exception="AgentTimeoutError"), None),
@@ -140,6 +133,7 @@ OWN: dict[str, tuple[Load, bool | None]] = {
 
 
 @pytest.mark.filterwarnings("ignore:.*several rewards")
+@pytest.mark.filterwarnings("ignore:.*is no label")
 @pytest.mark.parametrize("name", [*SPECIFICATION, *OWN])
 def test_result_beside_or_in_a_log_is_its_label(tmp_path: Path, name: str) -> None:
     load, success = {**SPECIFICATION, **OWN}[name]

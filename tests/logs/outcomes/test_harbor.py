@@ -2,15 +2,20 @@
 
 import json
 import shutil
+import warnings
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
 import boolab as bl
+from boolab.cli.main import main
 from boolab.core.run import RunLabel
-from boolab.errors import ReadWarning
+from boolab.errors import ReadWarning, SettingError
 from boolab.logs.outcomes.harbor import outcome, trial_of
+from boolab.report.question import Question
+from boolab.report.snippets import LogInputs, python, shell
+from boolab.report.study import study_of
 from tests.support.samples import own
 
 SESSION: Final = "claude_code/3a3a3a3a-1111-4222-8333-555555555555.jsonl"
@@ -42,7 +47,7 @@ def roots(path: Path) -> list[bl.Run]:
 
 
 @pytest.mark.parametrize("log", LOGS)
-@pytest.mark.parametrize(("reward", "success"), [(1.0, True), (1, True), (0.0, False), (0.99, False), (2.0, True)])
+@pytest.mark.parametrize(("reward", "success"), [(1.0, True), (1, True), (0.0, False), (-1, False), (2.0, True)])
 def test_a_reward_labels_the_log_of_any_format(tmp_path: Path, log: str, reward: float, *, success: bool) -> None:
     path = trial(tmp_path, {"reward": reward}, log=log)
     (tmp_path / "job" / "config.json").write_text('{"jobs_dir": "jobs", "n_attempts": 1}')
@@ -77,6 +82,54 @@ def test_a_reward_labels_the_log_of_any_format(tmp_path: Path, log: str, reward:
 )
 def test_rewards_that_do_not_decide_are_unknown(tmp_path: Path, rewards: Any, success: bool | None) -> None:
     assert {run.success for run in roots(trial(tmp_path, rewards))} == {success}
+
+
+@pytest.mark.parametrize("reward", [0.001, 0.5, 0.99])
+def test_a_reward_between_is_unknown_and_told_once(tmp_path: Path, reward: float) -> None:
+    for task in ("one", "other"):
+        trial(tmp_path / task, {"reward": reward})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ReadWarning)
+        reading = bl.read_logs(tmp_path)
+    notes = [note for row in reading.files for note in row.warnings if "a reward of" in note]
+    assert len(notes) == 1
+    assert f"result.json: a reward of {reward:g} is no label: give success_threshold" in notes[0]
+    main_runs = [run for run in reading.runs if run.parent_run_id is None]
+    assert {(run.success, run.labels, dict(run.scores)["reward"]) for run in main_runs} == {(None, (), reward)}
+
+
+@pytest.mark.parametrize(
+    ("reward", "threshold", "success"),
+    [
+        (0.5, 0.5, True),
+        (0.49, 0.5, False),
+        (1, 1, True),
+        (0.99, 1, False),
+        (7, 7.5, False),
+        (1, 7.5, False),
+        (-3, -4, True),
+        (0, 0, True),
+    ],
+)
+def test_a_reward_from_the_threshold_on_is_a_success(
+    tmp_path: Path, reward: float, threshold: float, *, success: bool
+) -> None:
+    path = trial(tmp_path, {"reward": reward})
+    (run,) = [run for run in bl.load_runs(path, success_threshold=threshold) if run.parent_run_id is None][:1]
+    why = f"Harbor, result.json: reward {reward:g}, a success from {threshold:g} on"
+    assert (run.success, run.labels) == (success, (RunLabel(success, "benchmark", why),))
+
+
+def test_a_threshold_does_not_choose_among_rewards(tmp_path: Path) -> None:
+    path = trial(tmp_path, {"tests": 1.0, "style": 0.0})
+    with pytest.warns(ReadWarning, match="several rewards"):
+        assert {run.success for run in bl.load_runs(path, success_threshold=0.5)} == {None}
+
+
+@pytest.mark.parametrize("threshold", [float("nan"), float("inf"), "0.5", [0.5]])
+def test_a_threshold_that_is_no_number_is_refused(tmp_path: Path, threshold: Any) -> None:
+    with pytest.raises(SettingError, match="expected a number, such as 0.5"):
+        bl.load_runs(trial(tmp_path, {"reward": 1}), success_threshold=threshold)
 
 
 def test_several_rewards_without_a_main_one_are_a_warning(tmp_path: Path) -> None:
@@ -168,6 +221,10 @@ def test_a_label_in_the_log_stays(tmp_path: Path) -> None:
         '{"trial_name": "t", "verifier_result": {"rewards": {"reward": 1}}}'
     )
     assert [run.success for run in bl.load_runs(path)] == [False]
+    (path.parent.parent / "result.json").write_text(
+        '{"trial_name": "t", "verifier_result": {"rewards": {"reward": 0.5}}}'
+    )
+    assert [run.success for run in bl.load_runs(path)] == [False]
 
 
 @pytest.mark.parametrize("content", ["[]", "{", '{"reward": 1}', "null"])
@@ -196,6 +253,29 @@ def test_a_step_of_a_trial_has_the_outcome_of_the_trial(tmp_path: Path) -> None:
 
 
 def test_several_rewards_decide_only_where_they_agree() -> None:
-    assert not outcome({"reward": 0.5, "style": 1})
+    assert not outcome({"reward": 0, "style": 1})
     assert outcome({"tests": 1.0})
     assert outcome({"a": 1, "b": 0}) is None
+
+
+def test_commands_compare_rewards_with_a_threshold(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    job = trial(tmp_path, {"reward": 0.5}).parents[2]
+    out = str(tmp_path / "runs.jsonl")
+    assert main(["import", str(job), "--success-threshold", "0.4", "-o", out]) == 0
+    assert {run.success for run in bl.load_runs(out) if run.parent_run_id is None} == {True}
+    words = ["whatif", str(job), "--max-steps", "1,2", "--success-threshold", "0.6"]
+    capsys.readouterr()
+    assert main([*words, "--json"]) == 0
+    assert "benchmark" in json.loads(capsys.readouterr().out)["data"]["labels"]
+    assert main(["label", str(job), "--status", "--success-threshold", "0.6"]) in (0, 1)
+    with pytest.raises(SystemExit, match="2"):
+        main([*words[:-1], "much"])
+    assert "'much' is no reward; accepted: a number, such as 0.5" in capsys.readouterr().err
+
+
+def test_the_code_of_a_report_has_the_threshold(tmp_path: Path) -> None:
+    job = str(trial(tmp_path, {"reward": 0.5}).parents[2])
+    study = study_of([job], Question(success_threshold=0.4, grid={"max_steps": [1, 2]}))
+    inputs = LogInputs((job,))
+    assert f"bl.load_runs({job!r}, success_threshold=0.4)" in python(study, inputs)
+    assert "--success-threshold 0.4" in shell(study, inputs)
