@@ -56,6 +56,7 @@ from boolab.live.hooks.journal import (
     start_anew,
 )
 from boolab.live.hooks.options import Options
+from boolab.logs.harness_text import NOTICES
 
 EVENTS = (
     "PreToolUse",
@@ -71,7 +72,6 @@ EVENTS = (
 """The events that the hook needs."""
 FIRST_VERSION = (2, 1, 118)
 """The first version of Claude Code with `PostToolBatch`."""
-_NOTICE = "<task-notification>"
 _TURNS = ("UserPromptSubmit", "SubagentStart")
 _BY_CALL = {"PreToolUse": "asked", "PostToolUse": "ran", "PostToolUseFailure": "failed"}
 
@@ -126,7 +126,7 @@ def _keep(name: str, path: str, event: dict[str, object]) -> None:
         if Journal(path).last_step() != [call[0] for call in calls] and calls:
             append(path, boundary_of("step", calls=calls))
     elif name == "SubagentStart" or (
-        name == "UserPromptSubmit" and not str(event.get("prompt", "")).lstrip().startswith(_NOTICE)
+        name == "UserPromptSubmit" and not str(event.get("prompt", "")).lstrip().startswith(NOTICES)
     ):
         append(path, boundary_of("turn"))
     elif name == "SessionStart" and event.get("source") == "compact":

@@ -134,6 +134,8 @@ class SessionBranch:
 
     def _add_note(self, note: SessionNote) -> None:
         last = self.replies[-1] if self.replies else None
+        # The session of a teammate begins with a notice.
+        opens = note.kind == "prompt" or (note.kind == "notice" and last is None and not self.builder.has_prompt)
         if note.kind in _EVENTS:
             self.builder.add_event(_EVENTS[note.kind], note.time, **(note.payload or {"what": note.text}))
         if note.kind == "cap":
@@ -149,13 +151,13 @@ class SessionBranch:
             self.ending = "aborted"
             if last is not None and not self._prompted and not last.calls:
                 last.broken = True
-        elif note.kind == "prompt":
+        elif opens:
             self._prompted = self.builder.has_prompt = True
             self.builder.open_turn()
         elif note.kind == "command" and last is not None and not last.calls:
             self.builder.open_turn()
         if note.text:
-            self.builder.add_message("user", note.text, opens_turn=note.kind == "prompt")
+            self.builder.add_message("user", note.text, opens_turn=opens)
 
     def _stop(self, ending: Ending) -> None:
         """Note how it ended by its result: an error or an interruption that the stream reported before stays."""

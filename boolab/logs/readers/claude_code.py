@@ -7,8 +7,9 @@ usage figure counts, because figures grow from line to line. A result may be bet
 lines repeat the subagents' files, and are skipped.
 
 Prompts open turns. These are no prompts: tool results, lines from the harness (`isMeta`), reminders, notices of an
-interruption, summaries of a compaction, and command lines. A command that the model answers opens a turn, unless the
-turn before it still has open calls.
+interruption, notices that a command in the background or another session has ended, summaries of a compaction, and
+command lines. A command that the model answers opens a turn, unless the turn before it still has open calls. What the
+model answers to a notice belongs to the turn before it.
 
 Input tokens are `input_tokens` and those written to and read from the cache. A result without `is_error` is no error:
 that is the API's default, and Claude Code sets the flag for every failure. A call that the user, a rule of the settings

@@ -5,8 +5,11 @@ from dataclasses import replace
 
 import pytest
 
+from boolab.core.messages import Input, Message, Text
 from boolab.core.types import Event
 from boolab.logs.outcomes.reaction import evidence_of_reaction
+from boolab.logs.units import units_of_run
+from boolab.stats.desk.card import card_of
 from tests.support.evidence_runs import EDIT, STARTED, Answer, Shell, Tool, make_run
 
 PROMPT = "Make the parser of dates accept two digits of a year"
@@ -89,3 +92,12 @@ def test_time_is_that_of_the_next_turn() -> None:
     assert found.at is not None
     assert (found.at - STARTED).total_seconds() == 2
     assert found.why == "the next message asks to take the work back"
+
+
+def test_notice_of_the_harness_is_no_message_of_the_user() -> None:
+    notice = '<task-notification>\n<summary>"git checkout -- a.py" was stopped, revert that</summary>'
+    run = make_run(Answer(), Answer(), turns=[1, 2], messages=["Fix it", "and b.py"], source="claude_code")
+    with_notice = replace(run, inputs=(Input(2, Message("user", (Text(notice),))), *run.inputs))
+    assert evidence_of_reaction(with_notice) == evidence_of_reaction(run)
+    unit = units_of_run(with_notice, "turn")[1]
+    assert card_of(with_notice, unit).prompt == "and b.py"

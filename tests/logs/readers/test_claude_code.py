@@ -18,6 +18,7 @@ from boolab.frames.tables import runs_df
 from boolab.logs.fields import Head
 from boolab.logs.load import load_runs
 from boolab.logs.readers.claude_code import sniff
+from boolab.logs.units import units_of_run
 from tests.support.claude_logs import SESSION, Session, call, text, usage, write
 from tests.support.readers import reader_of, write_lines
 from tests.support.samples import shared
@@ -125,6 +126,42 @@ def test_what_the_harness_writes_is_a_message_but_begins_no_turn(
     assert (run.inputs[0].before, run.inputs[0].message.text) == (2, said)
     assert [message.text for message in run.prompt] == ["the task"]
     assert run.task == "the task"
+
+
+@pytest.mark.parametrize(
+    "notice",
+    [
+        "<task-notification>\n<task-id>b1</task-id>\n<status>failed</status>\n</task-notification>",
+        "Another Claude session sent a message:\n<teammate-message>{}</teammate-message>",
+        '<teammate-message teammate_id="a">Done.</teammate-message>',
+    ],
+)
+def test_answer_to_a_notice_belongs_to_the_turn_before_it(tmp_path: Path, notice: str) -> None:
+    session = begun()
+    session.say("m2", text())
+    session.user(notice)
+    session.say("m3", call("t3"))
+    session.answer("t3")
+    session.say("m4", text())
+    session.user("and now?")
+    session.say("m5", text())
+    session.user(notice)
+    run = session.run(tmp_path)
+    assert [step.turn for step in run.steps] == [1, 1, 1, 1, 2]
+    assert (run.task, run.stop.reason) == ("the task", "finished")
+    assert [unit.turn for unit in units_of_run(run, "turn")] == [1, 2]
+    assert notice in [message.text for _, message in run.inputs]
+
+
+def test_session_that_begins_with_a_notice_has_it_as_its_prompt(tmp_path: Path) -> None:
+    session = Session()
+    session.user("<teammate-message>Look at a.py</teammate-message>")
+    session.say("m1", text())
+    session.user("<teammate-message>Look at b.py</teammate-message>")
+    session.say("m2", text())
+    run = session.run(tmp_path)
+    assert [step.turn for step in run.steps] == [1, 1]
+    assert [message.text for message in run.prompt] == ["<teammate-message>Look at a.py</teammate-message>"]
 
 
 def test_a_command_begins_a_turn_only_if_the_model_answers_it(tmp_path: Path) -> None:
