@@ -48,9 +48,8 @@ class OutcomeSources:
 
     def __init__(self, study: Study) -> None:
         self._study = study
-        self._sources = {
-            str(line.get("source", HAND)) for _, lines in study.loaded_logs.unit_lines for line in lines
-        } - {BENCHMARK, USER, SCORE}
+        lines = chain.from_iterable(unit_lines.lines for unit_lines in study.loaded_logs.unit_lines)
+        self._sources = {str(line.get("source", HAND)) for line in lines} - {BENCHMARK, USER, SCORE}
 
     @property
     def sentence(self) -> str:

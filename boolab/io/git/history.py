@@ -291,6 +291,14 @@ def _short_name(ref: str) -> str:
     return ref.removeprefix(_HEADS).removeprefix("refs/remotes/")
 
 
+def state_of(repository: Repository) -> list[object]:
+    """All that decides what `GitHistory` reads of a repository, as JSON values: objects never change."""
+    shallow = ""
+    with suppress(OSError), folder_handle(repository.common) as common:
+        shallow = read_below(common, "shallow", MAX_BLOB).decode("latin-1")
+    return [repository.object_format, read_refs(repository), _read_origin_head(repository), shallow]
+
+
 def _read_origin_head(repository: Repository) -> str:
     """The name of the branch that the origin has as its default; "" if that is not known."""
     try:

@@ -29,14 +29,23 @@ from boolab.core.text import count
 from boolab.errors import BoolabError, SettingError
 from boolab.io.files import read_file
 from boolab.io.folders import folder_handle
-from boolab.io.git.history import MAX_COMMITS, Branch, Commit, CommitChange, GitHistory, HistoryTooLargeError
+from boolab.io.git.history import (
+    MAX_COMMITS,
+    Branch,
+    Commit,
+    CommitChange,
+    GitHistory,
+    HistoryTooLargeError,
+    state_of,
+)
 from boolab.io.git.patterns import Patterns
 from boolab.io.git.reading import open_git
 from boolab.io.git.repository import Repository, check_git, find_repository
 from boolab.logs.outcomes.changes import FileChange
 from boolab.logs.outcomes.evidence import Evidence
+from boolab.logs.outcomes.evidence_cache import FindingCache, digest
 from boolab.logs.outcomes.git_work import GitWork, is_specific, own_lines
-from boolab.logs.outcomes.label_file import OutcomeWord
+from boolab.logs.outcomes.label_file import OUTCOMES, OutcomeWord
 
 SOURCE: Final = "git"
 DAYS: Final = 14
@@ -70,9 +79,16 @@ class _Finding(NamedTuple):
 
     outcome: OutcomeWord
     reason: str
-    landed: Commit | None = None
+    landed: str | None = None
     share: float | None = None
     time: int | None = None
+    changes_at: int | None = None
+    """When it changes without a change of the repository; None if never."""
+    is_final: bool = True
+    """Whether the same is found again."""
+
+
+_UNKNOWN: Final = _Finding("unknown", "it was not judged")
 
 
 class _Location(NamedTuple):
@@ -119,7 +135,7 @@ def evidence_of_git(works: Sequence[GitWork], options: GitOptions, repository: P
 def _evidence(finding: _Finding) -> Evidence:
     detail: dict[str, object] = {}
     if finding.landed is not None:
-        detail["landed"] = finding.landed.oid
+        detail["landed"] = finding.landed
     if finding.share is not None:
         detail["share"] = round(finding.share, 3)
     seconds = finding.time
@@ -156,14 +172,22 @@ def _find_location(own_folder: str, folder: Path | None) -> _Location | _Finding
 def _judge_repository(works: Sequence[tuple[GitWork, _Location]], options: GitOptions) -> list[_Finding]:
     """What one repository shows of some work."""
     repository = works[0][1].repository
+    now = int(read_clock()) if options.now is None else options.now
+    filter_ = _FileFilter()
+    recorded = [filter_.recorded_work(work, location) for work, location in works]
+    keys = [work.key for work in recorded]
     try:
-        with open_git(repository) as git:
-            history = GitHistory(git, repository, SECONDS)
-            branches = history.default_branches(options.into)
-            if not branches:
-                name = f"branch {options.into!r}" if options.into else "default branch"
-                return [_Finding("unknown", f"the repository has no {name}")] * len(works)
-            return _Judge(history, branches, options).judge(works)
+        cached = FindingCache(repository.name, [options.days, options.into, *state_of(repository)])
+        findings = {key: _from_cache(cached.get(key), now) for key in keys}
+        new = {key: work for key, work in zip(keys, recorded, strict=True) if findings[key] is None}
+        if new:
+            new_findings = _judge_new(repository, [*new.values()], options._replace(now=now))
+            for key, finding in zip(new, new_findings, strict=True):
+                findings[key] = finding
+                if finding.is_final:
+                    cached.put(key, _for_cache(finding, now))
+            cached.save()
+        return [findings[key] or _UNKNOWN for key in keys]
     except (BoolabError, OSError) as error:
         why = f"the repository cannot be read: {error}"
         if (repository.common / "objects" / "info" / "alternates").is_file():
@@ -171,8 +195,57 @@ def _judge_repository(works: Sequence[tuple[GitWork, _Location]], options: GitOp
         return [_Finding("unknown", why)] * len(works)
 
 
+def _judge_new(repository: Repository, works: Sequence[_RecordedWork], options: GitOptions) -> list[_Finding]:
+    """What a repository shows of some work, read from the repository."""
+    with open_git(repository) as git:
+        history = GitHistory(git, repository, SECONDS)
+        branches = history.default_branches(options.into)
+        if not branches:
+            name = f"branch {options.into!r}" if options.into else "default branch"
+            return [_Finding("unknown", f"the repository has no {name}")] * len(works)
+        return _Judge(history, branches, options).judge(works)
+
+
+def _for_cache(finding: _Finding, now: int) -> list[object]:
+    is_later = finding.changes_at is not None and now >= finding.changes_at
+    return [*finding[: _Finding._fields.index("is_final")], is_later]
+
+
+def _from_cache(values: object, now: int) -> _Finding | None:
+    """A finding that holds at a time, from JSON that anybody may have changed; None if it is none."""
+    if not isinstance(values, list) or len(values) != len(_Finding._fields):
+        return None
+    *facts, is_later = values
+    outcome, reason, landed, share, time, changes_at = facts
+    is_valid = outcome in OUTCOMES and isinstance(reason, str) and isinstance(is_later, bool)
+    is_valid = is_valid and isinstance(landed, str | None) and isinstance(share, float | int | None)
+    is_valid = is_valid and isinstance(time, int | None) and isinstance(changes_at, int | None)
+    if not is_valid or (changes_at is not None and (now >= changes_at) != is_later):
+        return None
+    return _Finding(*facts)
+
+
 def _too_large(error: HistoryTooLargeError) -> _Finding:
-    return _Finding("unknown", str(error))
+    return _Finding("unknown", str(error), is_final=False)
+
+
+class _RecordedWork(NamedTuple):
+    """What the log has of some work in its repository; the repository is judged by nothing else of it."""
+
+    start: int | None
+    end: int | None
+    commits: tuple[str, ...]
+    lines: tuple[bytes, ...]
+    """Its lines, in files of the repository that are not ignored."""
+    files: tuple[bytes, ...]
+    """The last parts of the names of these files."""
+    is_guessed: bool
+
+    @property
+    def key(self) -> str:
+        """By which it is found again."""
+        texts = ([text.decode("latin-1") for text in sorted(part)] for part in (self.lines, self.files))
+        return digest([self.start, self.end, self.commits, *texts, self.is_guessed])
 
 
 class _Claim(NamedTuple):
@@ -195,65 +268,19 @@ class _Landing(NamedTuple):
     oids: tuple[str, ...]
 
 
-class _Judge:
-    """Judges work in one repository."""
+class _FileFilter:
+    """Decides which files of a repository count: those in it that are not ignored."""
 
-    def __init__(self, history: GitHistory, branches: Sequence[Branch], options: GitOptions) -> None:
-        self._history, self._branches, self._options = history, branches, options
-        self._now = int(read_clock()) if options.now is None else options.now
-        self._wait = options.days * _DAY
+    def __init__(self) -> None:
         self._patterns: dict[Path, Patterns | None] = {}
-        self._changes: dict[str, CommitChange] = {}
-        """Those of the commits on the default branch since the oldest work, the oldest first."""
-        self._own_patches: dict[str, bytes] = {}
-        self._times: dict[str, int] = {}
-        self._reverts: defaultdict[str, list[Commit]] = defaultdict(list)
-        for commit in history.commits.values():
-            for oid in commit.reverts:
-                self._reverts[oid[:_SHORT]].append(commit)
 
-    def judge(self, works: Sequence[tuple[GitWork, _Location]]) -> list[_Finding]:
-        """The findings for some work; those that the time for the repository does not suffice for are unknown."""
-        names = self._history.find_commits({*chain.from_iterable(work.commits for work, _ in works)})
-        self._times = self._history.commit_times(set(names.values()))
-        claims = [self._claim(work, location, names) for work, location in works]
-        valid = [claim for claim in claims if isinstance(claim, _Claim)]
-        self._history.look_for({*chain.from_iterable(claim.lines for claim in valid)})
-        findings = [self._finding(claim) if self._is_on_branch(claim) else claim for claim in claims]
-        missing = [claim for claim in findings if isinstance(claim, _Claim)]
-        try:
-            self._read_changes(missing)
-        except HistoryTooLargeError as error:
-            return [_too_large(error) if isinstance(claim, _Claim) else claim for claim in findings]
-        return [self._finding(claim) if isinstance(claim, _Claim) else claim for claim in findings]
-
-    def _is_on_branch(self, claim: _Claim | _Finding) -> TypeGuard[_Claim]:
-        return isinstance(claim, _Claim) and any(oid in self._history.commits for oid in claim.oids)
-
-    def _read_changes(self, claims: Sequence[_Claim]) -> None:
-        """Read what commits changed since the oldest of these claims: it takes most of the time."""
-        oldest = min([claim.start for claim in claims], default=self._now)
-        commits = sorted(self._history.commits.values(), key=lambda commit: commit.time)
-        self._changes = self._history.changes([commit.oid for commit in commits if commit.time >= oldest - 1])
-        own_oids = {*chain.from_iterable(claim.oids for claim in claims)}
-        own_changes = self._history.changes(sorted(own_oids))
-        self._own_patches = {oid: change.patch for oid, change in own_changes.items() if change.patch}
-
-    def _claim(self, work: GitWork, location: _Location, names: dict[str, str]) -> _Claim | _Finding:
-        oids = tuple(dict.fromkeys([names[name] for name in work.commits if name in names]))
-        if location.is_guessed and not oids:
-            return _Finding("unknown", "its folder is gone, and no commit of it is in the repository around it")
-        times = [self._times[oid] for oid in oids if oid in self._times]
-        start = min(times, default=None) if work.start is None else work.start
-        if start is None:
-            return _Finding("unknown", "no time is on record")
-        end = max(times, default=start) if work.end is None else work.end
+    def recorded_work(self, work: GitWork, location: _Location) -> _RecordedWork:
+        """What the log has of some work, without changes outside of its repository, or in ignored files."""
         changes = [change for change in work.changes if self._is_inside(change, location)]
-        lines = own_lines(changes)
-        if not lines and oids:
-            lines = [line for line in dict.fromkeys(self._history.added_lines(oids)) if is_specific(line)]
-        files = frozenset([change.path.rpartition("/")[2].encode("utf-8", "replace") for change in changes])
-        return _Claim(start, end, oids, frozenset(lines), files)
+        names = dict.fromkeys([change.path.rpartition("/")[2].encode("utf-8", "replace") for change in changes])
+        return _RecordedWork(
+            work.start, work.end, work.commits, tuple(own_lines(changes)), tuple(names), location.is_guessed
+        )
 
     def _is_inside(self, change: FileChange, location: _Location) -> bool:
         """Whether a change is in the repository, in a file that is not ignored."""
@@ -291,6 +318,64 @@ class _Judge:
             with suppress(OSError, ValueError), folder_handle(folder) as handle:
                 self._patterns[path] = Patterns(read_file(name, _MAX_PATTERNS, dir_fd=handle))
         return self._patterns[path]
+
+
+class _Judge:
+    """Judges work in one repository."""
+
+    def __init__(self, history: GitHistory, branches: Sequence[Branch], options: GitOptions) -> None:
+        self._history, self._branches, self._options = history, branches, options
+        self._now = options.now or 0
+        self._wait = options.days * _DAY
+        self._changes: dict[str, CommitChange] = {}
+        """Those of the commits on the default branch since the oldest work, the oldest first."""
+        self._own_patches: dict[str, bytes] = {}
+        self._times: dict[str, int] = {}
+        self._reverts: defaultdict[str, list[Commit]] = defaultdict(list)
+        for commit in history.commits.values():
+            for oid in commit.reverts:
+                self._reverts[oid[:_SHORT]].append(commit)
+
+    def judge(self, works: Sequence[_RecordedWork]) -> list[_Finding]:
+        """The findings for some work; those that the time for the repository does not suffice for are unknown."""
+        names = self._history.find_commits({*chain.from_iterable(work.commits for work in works)})
+        self._times = self._history.commit_times(set(names.values()))
+        claims = [self._claim(work, names) for work in works]
+        valid = [claim for claim in claims if isinstance(claim, _Claim)]
+        self._history.look_for({*chain.from_iterable(claim.lines for claim in valid)})
+        findings = [self._finding(claim) if self._is_on_branch(claim) else claim for claim in claims]
+        missing = [claim for claim in findings if isinstance(claim, _Claim)]
+        try:
+            self._read_changes(missing)
+        except HistoryTooLargeError as error:
+            return [_too_large(error) if isinstance(claim, _Claim) else claim for claim in findings]
+        return [self._finding(claim) if isinstance(claim, _Claim) else claim for claim in findings]
+
+    def _is_on_branch(self, claim: _Claim | _Finding) -> TypeGuard[_Claim]:
+        return isinstance(claim, _Claim) and any(oid in self._history.commits for oid in claim.oids)
+
+    def _read_changes(self, claims: Sequence[_Claim]) -> None:
+        """Read what commits changed since the oldest of these claims: it takes most of the time."""
+        oldest = min([claim.start for claim in claims], default=self._now)
+        commits = sorted(self._history.commits.values(), key=lambda commit: commit.time)
+        self._changes = self._history.changes([commit.oid for commit in commits if commit.time >= oldest - 1])
+        own_oids = {*chain.from_iterable(claim.oids for claim in claims)}
+        own_changes = self._history.changes(sorted(own_oids))
+        self._own_patches = {oid: change.patch for oid, change in own_changes.items() if change.patch}
+
+    def _claim(self, work: _RecordedWork, names: dict[str, str]) -> _Claim | _Finding:
+        oids = tuple(dict.fromkeys([names[name] for name in work.commits if name in names]))
+        if work.is_guessed and not oids:
+            return _Finding("unknown", "its folder is gone, and no commit of it is in the repository around it")
+        times = [self._times[oid] for oid in oids if oid in self._times]
+        start = min(times, default=None) if work.start is None else work.start
+        if start is None:
+            return _Finding("unknown", "no time is on record")
+        end = max(times, default=start) if work.end is None else work.end
+        lines = [*work.lines]
+        if not lines and oids:
+            lines = [line for line in dict.fromkeys(self._history.added_lines(oids)) if is_specific(line)]
+        return _Claim(start, end, oids, frozenset(lines), frozenset(work.files))
 
     def _finding(self, claim: _Claim) -> _Finding:
         try:
@@ -342,18 +427,19 @@ class _Judge:
             revert = self._find_revert(oid, branch, 0)
             if revert is not None:
                 n_days = (revert.time - landed.time) // _DAY
-                return _Finding("failure", f"reverted after {count(n_days, 'day')}", landed, None, revert.time)
+                return _Finding("failure", f"reverted after {count(n_days, 'day')}", landed.oid, None, revert.time)
         end = landed.time + self._wait
         if self._now < end:
-            return _Finding("unknown", f"landed, but less than {count(days, 'day')} ago", landed, None, landed.time)
+            text = f"landed, but less than {count(days, 'day')} ago"
+            return _Finding("unknown", text, landed.oid, None, landed.time, end)
         later = branch.newest_before(end) or landed
         lines = self._history.lines_in(landed.oid) & claim.lines
         if not lines:
-            return _Finding("success", "landed, and not reverted", landed, None, landed.time)
+            return _Finding("success", "landed, and not reverted", landed.oid, None, landed.time, end)
         share = len(lines & self._history.lines_in(later.oid)) / len(lines)
         outcome: OutcomeWord = "success" if share >= _HELD_SHARE else "failure" if share <= _LOST_SHARE else "unknown"
         reason = f"landed, and {share:.0%} of its lines were there {count(days, 'day')} later"
-        return _Finding(outcome, reason, landed, share, end)
+        return _Finding(outcome, reason, landed.oid, share, end, end)
 
     def _find_revert(self, oid: str, branch: Branch, depth: int) -> Commit | None:
         """A commit that reverts this one by its message, and is not reverted itself."""
@@ -366,19 +452,27 @@ class _Judge:
         return None
 
     def _judge_missing(self, claim: _Claim, share: float, *, is_known: bool) -> _Finding:
-        """What work is that did not land."""
-        history, days = self._history, self._options.days
+        """What work is that did not land, with the time before which it is too early to say so."""
+        history = self._history
         names = {branch.name for branch in self._branches}
         holders = {} if not claim.oids else history.branches_with(claim.oids[-1])
         tips = history.commit_times([tip for name, tip in holders.items() if name not in names])
         last = max([claim.end, *[self._times.get(oid, 0) for oid in claim.oids], *tips.values()])
-        if self._now < last + self._wait:
+        finding = self._find_missing(claim, share, last + self._wait, {*holders} - names, is_known=is_known)
+        return finding._replace(changes_at=last + self._wait)
+
+    def _find_missing(
+        self, claim: _Claim, share: float, end: int, holders: Collection[str], *, is_known: bool
+    ) -> _Finding:
+        """The same; `end` is that time, `holders` are the other branches that have it."""
+        history, days = self._history, self._options.days
+        if self._now < end:
             return _Finding("unknown", f"not landed, but its last commit is less than {count(days, 'day')} old")
         if history.is_shallow or (len(history.commits) >= MAX_COMMITS and not is_known):
             return _Finding("unknown", "not landed, and the older history is not there")
         if max(branch.tip.time for branch in self._branches) < claim.end:
             return _Finding("unknown", "the default branch here is older than the work: fetch it first")
-        elsewhere = self._find_elsewhere(claim, {*holders} - names)
+        elsewhere = self._find_elsewhere(claim, holders)
         if elsewhere:
             return _Finding("unknown", f"it is on {elsewhere}, and not on {self._branches[0].name}")
         if not claim.oids and len(claim.lines) < _MIN_LINES:
@@ -387,9 +481,7 @@ class _Judge:
             return _Finding("unknown", f"{share:.0%} of its lines landed; the others were rewritten before")
         if not claim.oids and self._is_rewritten(claim):
             return _Finding("unknown", "its files landed with other lines: it was rewritten before")
-        return _Finding(
-            "failure", f"not landed {count(days, 'day')} after its last commit", None, None, last + self._wait
-        )
+        return _Finding("failure", f"not landed {count(days, 'day')} after its last commit", None, None, end)
 
     def _find_elsewhere(self, claim: _Claim, holders: Collection[str]) -> str:
         """A branch beside the default one that the work is on, and that work lands on before; "" if there is none."""

@@ -1,14 +1,19 @@
 """Evidence from git: the truth table of the specification, and cases of ours, in scripted histories."""
 
+import json
 import os
 import shutil
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 import boolab as bl
+from boolab.io.git.command import Git
+from boolab.io.git.reading import open_git
+from boolab.io.git.repository import Repository
 from boolab.logs.outcomes.changes import FileChange
 from boolab.logs.outcomes.evidence import Evidence
 from boolab.logs.outcomes.git import GitOptions, evidence_of_git
@@ -839,3 +844,140 @@ def test_frame_has_the_evidence_of_git(tmp_path: Path) -> None:
         assert frame[["run_id", "turn", "outcome", "source"]].values.tolist() == [["r", 1, "success", "git"]]
     with pytest.raises(bl.SettingError, match="is no folder"):
         bl.outcomes(run, git=tmp_path / "nowhere")
+
+
+# --- What was found before
+
+
+@pytest.fixture
+def history_of_two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[History, list[GitWork]]:
+    """A repository with work that landed and held, and work that is not landed; what is found is kept in a folder."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    history, landed = one(tmp_path / "r", direct)
+    lost = GitWork(str(history.folder), NOW - 40 * DAY, NOW - 40 * DAY, (), (FileChange("b.py", body("lost")),))
+    return history, [landed, lost]
+
+
+def reads_of(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """The repositories that git reads from now on."""
+    reads: list[object] = []
+
+    def read(repository: Repository) -> AbstractContextManager[Git]:
+        reads.append(repository)
+        return open_git(repository)
+
+    monkeypatch.setattr("boolab.logs.outcomes.git.open_git", read)
+    return reads
+
+
+def kept_file(tmp_path: Path) -> Path:
+    (path,) = (tmp_path / "state" / "boolab" / "evidence").iterdir()
+    return path
+
+
+def test_what_was_found_is_not_looked_for_again(
+    history_of_two: tuple[History, list[GitWork]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    history, works = history_of_two
+    first = evidence_of_git(works, OPTIONS)
+    assert [evidence.outcome for evidence in first] == ["success", "failure"]
+    reads = reads_of(monkeypatch)
+    assert evidence_of_git(works, OPTIONS) == first
+    assert evidence_of_git(works[:1], OPTIONS) == first[:1]
+    assert not reads
+    assert str(history.folder) not in kept_file(tmp_path).read_text()  # no path, and no text of a run
+    assert kept_file(tmp_path).stat().st_size < 2000
+
+
+def test_a_new_commit_or_option_or_work_is_looked_at(
+    history_of_two: tuple[History, list[GitWork]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    history, works = history_of_two
+    evidence_of_git(works, OPTIONS)
+    reads = reads_of(monkeypatch)
+    other = works[1]._replace(changes=(FileChange("c.py", body("other")),))
+    evidence_of_git([*works, other], OPTIONS)
+    assert len(reads) == 1
+    evidence_of_git(works, OPTIONS._replace(days=3))
+    assert len(reads) == 2
+    history.day = -1
+    history.commit("main", {"b.py": body("lost")})
+    assert [evidence.outcome for evidence in evidence_of_git(works, OPTIONS)] == ["success", "unknown"]
+    assert len(reads) == 3
+
+
+def test_time_that_passes_is_no_stale_finding(history_of_two: tuple[History, list[GitWork]]) -> None:
+    _, works = history_of_two
+    early, late = (GitOptions(now=NOW + n * DAY) for n in (-38, 0))
+    for options in (early, late, early, late):
+        outcomes = [evidence.outcome for evidence in evidence_of_git(works, options)]
+        assert outcomes == (["unknown", "unknown"] if options is early else ["success", "failure"])
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "null", '{"state": 1}', "[" * 100_000, '{"state": "X", "findings": []}']
+)
+def test_kept_findings_that_cannot_be_read_are_made_anew(
+    history_of_two: tuple[History, list[GitWork]], tmp_path: Path, text: str
+) -> None:
+    _, works = history_of_two
+    first = evidence_of_git(works, OPTIONS)
+    path = kept_file(tmp_path)
+    state = json.loads(path.read_text())["state"]
+    path.write_text(text.replace("X", state))
+    assert evidence_of_git(works, OPTIONS) == first
+    assert json.loads(path.read_text())["state"] == state
+
+
+@pytest.mark.parametrize(
+    "finding",
+    [None, [], ["success"], ["won", "x", None, None, None, None, False], ["success", 3, None, None, None, None, False],
+     ["success", "x", [], None, None, None, False], ["success", "x", None, None, None, "soon", False]],
+)  # fmt: skip
+def test_kept_finding_that_is_none_is_made_anew(
+    history_of_two: tuple[History, list[GitWork]], tmp_path: Path, finding: object
+) -> None:
+    _, works = history_of_two
+    first = evidence_of_git(works, OPTIONS)
+    content = json.loads(kept_file(tmp_path).read_text())
+    content["findings"] = dict.fromkeys(content["findings"], finding)
+    kept_file(tmp_path).write_text(json.dumps(content))
+    assert evidence_of_git(works, OPTIONS) == first
+
+
+def test_folder_that_cannot_be_written_is_no_error(
+    history_of_two: tuple[History, list[GitWork]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, works = history_of_two
+    first = evidence_of_git(works, OPTIONS)
+    (tmp_path / "file").write_text("")
+    monkeypatch.setattr("boolab.logs.outcomes.evidence_cache.FOLDER", "../../../file")
+    assert evidence_of_git(works, OPTIONS) == first
+
+
+def test_what_takes_too_long_is_not_kept(
+    history_of_two: tuple[History, list[GitWork]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, works = history_of_two
+    with monkeypatch.context() as patch:
+        patch.setattr("boolab.logs.outcomes.git.SECONDS", -1.0)
+        assert {evidence.outcome for evidence in evidence_of_git(works, OPTIONS)} == {"unknown"}
+    assert [evidence.outcome for evidence in evidence_of_git(works, OPTIONS)] == ["success", "failure"]
+
+
+def test_other_code_and_old_files_are_left_behind(
+    history_of_two: tuple[History, list[GitWork]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, works = history_of_two
+    evidence_of_git(works, OPTIONS)
+    folder = kept_file(tmp_path).parent
+    reads = reads_of(monkeypatch)
+    monkeypatch.setattr("boolab.logs.outcomes.evidence_cache.code_digest", lambda: "other")
+    monkeypatch.setattr("boolab.logs.outcomes.evidence_cache.MAX_FILES", 2)
+    for number in range(3):
+        (folder / f"{number}.json").write_text("")
+        os.utime(folder / f"{number}.json", (number, number))
+    evidence_of_git(works, OPTIONS)
+    assert len(reads) == 1
+    assert {path.name for path in folder.iterdir()} >= {"2.json"}
+    assert len([*folder.iterdir()]) == 2
