@@ -102,7 +102,8 @@ def null_tests(
         if error > 0
     ]
     tasks = None if question.dependence == "same_tasks" else np.flatnonzero(np.diff(clusters, prepend=-1))
-    rng = np.random.default_rng(question.seed)
+    # Other records, other permutations: one set for all of them would be wrong for all of them in the same direction.
+    rng = np.random.default_rng([question.seed, *(abs(int(path.saved.sum())) for path in paths)])
     size = max(1, _BLOCK // max(len(outcome), 1))
     parts = []
     for start in range(0, PERMUTATIONS + 1, size):
