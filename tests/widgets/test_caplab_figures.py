@@ -38,22 +38,32 @@ def test_what_is_saved_of_all_tasks_is_what_is_saved(
     columns = chosen_columns(table._settings, table.options, limits)
     saved = table._by_task.sum_saved(columns)
     assert saved.sum() == table.sums(limits)[f"saved_{table.measure}"]
-    least = table._by_task.lower_bound(columns, 0.95)
-    whole = table._by_task._whole
-    assert least is None or 0 <= least <= saved.sum() / whole.sum() + 1e-9
+    interval = table._by_task.interval(columns)
+    share = saved.sum() / max(table._by_task._whole.sum(), 1)
+    assert interval is None or 0 <= interval.low <= share + 1e-9 and share <= interval.high + 1e-9 <= 1 + 2e-9
 
 
 @pytest.mark.slow
-def test_lower_bound_of_savings_is_that_of_a_clustered_share() -> None:
+def test_interval_of_savings_is_that_of_a_clustered_share() -> None:
     runs = atlas("swebench-verified")
     lab = bl.CapLab(runs)
     lab.setting = {"max_steps": 68}
     parts = [max(0, run.n_steps - 68) for run in runs]
     steps = [run.n_steps for run in runs]
-    expected = ClusterBootstrap([run.task for run in runs]).share(parts, steps, 0.9)
+    expected = ClusterBootstrap([run.task for run in runs]).share(parts, steps)
     assert sum(parts) == 351
-    assert lab.answer["saved_least"] == pytest.approx(expected.low, abs=1e-4)
-    assert 0 < lab.answer["saved_least"] < expected.value
+    assert lab.answer["saved_interval"] == pytest.approx([float(expected.low), float(expected.high)], abs=1e-4)
+
+
+@pytest.mark.parametrize("name", ["intercode-python", "intercode-bash"])
+def test_interval_of_savings_is_that_of_the_decision(name: str) -> None:
+    runs = [run for run in atlas(name) if run.model == atlas(name)[0].model]
+    decision = bl.recommend(runs, keep=0.9, by=[]).evidence
+    lab = bl.CapLab(runs, keep=0.9)
+    lab.setting = {limit: decision[limit] for limit in ("max_steps", "doom_loop", "tool_budget")}
+    assert lab.answer["saved_interval"] == pytest.approx(
+        [decision["saved_share_low"], decision["saved_share_high"]], abs=1e-4
+    )
 
 
 @pytest.mark.parametrize("name", ["swebench-verified", "tau-airline", "intercode-bash"])

@@ -149,7 +149,7 @@ def figures_of(
     sure = f"({level(confidence)} confidence)"
     return [
         _kept_number(answer["kept"], answer["at_least"], sure, proxy=proxy) | _open(_kept_open(answer)),
-        _saved_number(answer["saved"], answer["saved_least"], sure),
+        _saved_number(answer["saved"], answer["saved_interval"]),
         _stopped_number(answer, total, noun, proxy=proxy) | _open("" if proxy else _stopped_open(answer)),
         _trade_number(answer["saved"][0]["label"], trade),
     ]
@@ -189,7 +189,7 @@ def _stopped_open(answer: Mapping[str, Any]) -> str:
     return f"{n_unknown:,} of unknown outcome" if n_unknown else ""
 
 
-def _saved_number(saved: Sequence[Mapping[str, Any]], min_share: float | None, sure: str) -> Number:
+def _saved_number(saved: Sequence[Mapping[str, Any]], interval: Sequence[float] | None) -> Number:
     first = saved[0]
     base_text = "not on record" if first["share"] is None else amounts(first["saved"], first["of"], first["measure"])
     other_texts = [
@@ -197,13 +197,13 @@ def _saved_number(saved: Sequence[Mapping[str, Any]], min_share: float | None, s
         for saved_measure in saved[1:]
         if saved_measure["share"] is not None
     ]
-    bound_text = f"at least {floor_percent(min_share)} {sure}" if min_share is not None and first["saved"] else ""
+    ends = "" if interval is None or not first["saved"] else " to ".join(map(percent, interval))
     return {
         "key": f"saved-{first['measure']}",
         "label": f"{first['label'].capitalize()} saved",
         "value": "?" if first["share"] is None else percent(first["share"]),
         "of": ", ".join([base_text, *other_texts]),
-        "below": bound_text,
+        "below": f"95% interval {ends}" if ends else "",
         "wrong": "",
     }
 

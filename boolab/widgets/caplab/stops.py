@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from boolab.stats.intervals import Array, ClusterBootstrap
+from boolab.stats.intervals import Array, ClusterBootstrap, Interval
 from boolab.stats.kept_share import KnownOutcomes, kept_bound, sure_bound
 from boolab.stats.recommend.units import clusters_of_ledger, success_of_units
 from boolab.whatif.first_crossing import RANKS, Keys, Places, fires_of, first_fires, keys_of
@@ -86,9 +86,9 @@ class KeptByTask:
 
 
 class SavedByTask:
-    """What settings save of each task, and the lower bound of the share that they save.
+    """What settings save of each task, and the interval of the share that they save, as a decision has it.
 
-    The bound is that of runs of other tasks like these: the runs of one task count together. A run without the name of
+    The interval is that of runs of other tasks like these: the runs of one task count together. A run without the name of
     a task is a task of its own. Each turn is limited by itself where counters start at zero in it.
     """
 
@@ -110,11 +110,12 @@ class SavedByTask:
         parts = self._until[self._first[1:]] - self._until[stop_rows]
         return np.bincount(self._task, parts, minlength=len(self._whole)).astype(float)
 
-    def lower_bound(self, columns: Sequence[Sequence[int]], confidence: float) -> float | None:
-        """The lower bound of the share that a setting saves, one-sided; None where there is nothing to save."""
-        if not self._whole.any() or confidence <= 0.5:  # noqa: PLR2004 - no bound below the middle
+    def interval(self, columns: Sequence[Sequence[int]]) -> Interval | None:
+        """The 95% interval of the share that a setting saves; None where there is nothing to save."""
+        if not self._whole.any():
             return None
-        return float(self._tasks.share(self.sum_saved(columns), self._whole, 2 * confidence - 1).low)
+        estimate = self._tasks.share(self.sum_saved(columns), self._whole)
+        return Interval(float(estimate.low), float(estimate.high))
 
 
 def weights_of(ledger: Ledger, run_places: Places, name: str) -> Ints:

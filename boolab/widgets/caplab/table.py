@@ -174,7 +174,7 @@ class CapTable:
             "kept_shares": "" if shares is None else shares_in_words(shares),
             "at_least": round(self._curve(setting.limits).at_least[self._index_of("max_steps", setting.max_steps)], 4),
             "saved": saved,
-            "saved_least": self._saved_least(setting.limits),
+            "saved_interval": self._saved_interval(setting.limits),
             "cut": {**_count_outcomes(success), "lost": int(stops.is_lost[stopped_runs].sum())},
             "families": self._stopped_families(stopped_runs),
         }
@@ -290,11 +290,10 @@ class CapTable:
         reasons["interrupted" if self._turn else "not_on_record"] = other_count
         return [{"reason": name, "n": n} for name, n in reasons.items() if n]
 
-    def _saved_least(self, limits: Limits) -> float | None:
-        """The lower bound of the share that a setting saves."""
-        columns = chosen_columns(self._settings, self.options, limits)
-        bound = self._by_task.lower_bound(columns, self.question.confidence)
-        return None if bound is None else round(bound, 4)
+    def _saved_interval(self, limits: Limits) -> list[float] | None:
+        """The 95% interval of the share that a setting saves."""
+        interval = self._by_task.interval(chosen_columns(self._settings, self.options, limits))
+        return None if interval is None else [round(end, 4) for end in interval]
 
     def curve(self, limits: Limits) -> dict[str, Any]:
         """What is kept and saved over all caps, the other limits as they are, and the titles that this gives."""
