@@ -208,7 +208,7 @@ def kept_note(row: SummaryRow, keep: float) -> str:
 
 
 def whom_words(group: GroupDecision) -> str:
-    """Whom the candidate stops: "97 of 100 fail, and by chance 87 would"; "" where it stops none."""
+    """Whom the candidate stops: "97 of 100 fail, 87 expected"; "" where it stops none."""
     stopped = group.stopped
     if not stopped.n:
         return ""

@@ -300,7 +300,8 @@ def test_groups_that_keep_less_than_promised_are_named() -> None:
     (broken,) = found.groups[0].broken
     assert broken == ("model", "long", 0, 12)
     assert found["n_broken"][0] == 1
-    assert "on record it keeps less than 90% for model long (0 of 12, 0%). Give each its own (by='model')." in (
+    assert found.verdict[0].startswith("Set a step cap of 5, but not for model long: on record")
+    assert "On record it keeps less than 90% for model long (0 of 12, 0%). To decide on each model: by='model'" in (
         " ".join(found.verdict)
     )
     few = [run for run in runs if run.run_id != "r2011"][:-2]

@@ -34,10 +34,39 @@ def test_says_what_to_set_with_base_bound_and_saving(python: list[Run]) -> None:
         "Set a step cap of 3: on record it keeps 136 of 139 successes (at least 90% of future ones, with 95% "
         "confidence) and saves 396 of 861 steps (46%)."
     )
-    assert found.verdict[1].startswith("Of the runs that it stops, 97 of 100 fail, and by chance 87 would (p = 0.005).")
+    assert found.verdict[1].startswith(
+        "Of the runs that it stops, 97 of 100 fail, 87 expected if they fail as often as the others (p ≤ 0.005)."
+    )
     assert "The trade is good, in steps of runs: it saves 132 steps for each lost success" in found.verdict[1]
     assert found.limits_by_group()[""].max_steps == 3
     assert "--max-steps 3" in str(found)
+
+
+def test_the_answer_says_what_was_saved_on_other_tasks_if_far_less(python: list[Run]) -> None:
+    found = bl.recommend(python, keep=0.9, by=[])
+    saving = found.evidence
+    assert saving["heldout_saved_share"] < saving["saved_share_low"]
+    share = f"{100 * saving['heldout_saved_share']:.0f}%"
+    said = f"Limits chosen on four fifths of the tasks saved {share} of the steps on the other fifth."
+    assert found.verdict[2] == said
+    loops = bl.recommend([*plain(150), *LOOPS], grid={"max_steps": [5]}, by=[])
+    assert loops.evidence["heldout_saved_share"] >= loops.evidence["saved_share_low"]
+    assert "four fifths" not in " ".join(loops.verdict)
+
+
+def test_what_is_missing_is_given_in_runs_too(swebench: list[Run]) -> None:
+    few = swebench[:15]
+    found = bl.recommend(few)
+    assert "It takes 57 more successes (about 430 runs at the rate on record)" in found.verdict[0]
+    assert abs(57 * len(few) / found.evidence["successes"] - 430) < 5
+
+
+def test_notes_say_whose_runs_these_are_and_what_was_asked_for(python: list[Run], swebench: list[Run]) -> None:
+    found = bl.recommend(python, keep=0.9, by=[])
+    assert f"(agent {python[0].agent}, 2 models)" in found.notes[0]
+    assert "The share to keep, 90%, is what was asked for: keep=, in a terminal --keep." in found.notes
+    unnamed = bl.recommend([replace(run, agent="", model="") for run in swebench[:5]])
+    assert "(" not in unnamed.notes[0]
 
 
 def test_few_stopped_runs_are_named_as_few() -> None:
@@ -56,7 +85,7 @@ def test_what_is_left_off_is_named_and_never_to_be_set(swebench: list[Run]) -> N
     assert found.verdict[0] == (
         "Set no limit: a doom-loop threshold of 4 would keep 168 of 168 successes and save 32 of 16,707 steps (0.2%), "
         "but the runs that it stops are not shown to fail more often than the others (2 of 2 fail, "
-        "and by chance 1.3 would, p = 0.59)."
+        "1.3 expected, p = 0.65). That rests on 2 runs alone."
     )
     assert found.verdict[1].startswith("81% of the saving is one run, ")
     assert set(found.setting.values()) == {None}

@@ -40,7 +40,7 @@ def test_what_is_saved_of_all_tasks_is_what_is_saved(
     assert saved.sum() == table.sums(limits)[f"saved_{table.measure}"]
     interval = table._by_task.interval(columns)
     share = saved.sum() / max(table._by_task._whole.sum(), 1)
-    assert interval is None or 0 <= interval.low <= share + 1e-9 and share <= interval.high + 1e-9 <= 1 + 2e-9
+    assert interval is None or (0 <= interval.low <= share + 1e-9 and share <= interval.high + 1e-9 <= 1 + 2e-9)
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from boolab.core.run_labels import LabelCounts
-from boolab.core.text import count, first_of
+from boolab.core.text import count, first_of, shorten
 from boolab.display.numbers import format_runs, level
 from boolab.limits.table import LIMITS
 from boolab.stats.recommend.decide import GroupDecision
@@ -89,9 +89,12 @@ class DataNotes:
         below = 0 if kin is None or not kin.calls else sum(parent >= 0 for parent in kin.parent)
         size_of_runs = format_runs(runs.n_runs, units.n_runs if self.noun == "turn" else None, below)
         of = f",{of}" if below and tasks else of
+        of += self._whose()
         size = f"{count(runs.n_steps, 'step')}, {count(calls, 'tool call')}"
         yield f"Data: {size_of_runs}{of}; {size}."
         yield self._what_a_success_is()
+        if self.question.desk is None:
+            yield f"The share to keep, {level(self.question.keep)}, is what was asked for: keep=, in a terminal --keep."
         yield from self._without_labels(groups)
         yield from self._families(groups)
         yield from self._left_out(groups)
@@ -104,6 +107,15 @@ class DataNotes:
             yield self._dependence(groups)
         yield from self._policy()
         yield "Valid for limits that the model cannot see, not for limits that it is informed of."
+
+    def _whose(self) -> str:
+        """The agent and the model, or how many there are: " (agent nano, 3 models)"; "" where none is named."""
+        named = []
+        for column in ("agent", "model"):
+            values = self._runs.runs[column].replace("", pd.NA).dropna().unique() if column in self._runs.runs else []
+            if len(values):
+                named.append(f"{column} {shorten(values[0])}" if len(values) == 1 else count(len(values), column))
+        return f" ({', '.join(named)})" if named else ""
 
     def _not_known(self) -> str:
         """Of which steps it is not known how much they use of what is to be saved."""

@@ -21,6 +21,7 @@ from boolab.stats.recommend.decide import GroupDecision
 from boolab.stats.recommend.evidence import Broken, KeptShares, OneForAll
 from boolab.stats.recommend.fixed_sequence import JOINT
 from boolab.stats.recommend.groups import MEASURED
+from boolab.stats.recommend.null_test import PERMUTATIONS
 from boolab.stats.recommend.question import Question
 from boolab.stats.recommend.units import base_of, open_units
 from boolab.stats.units import group_name, group_noun, short_names
@@ -31,14 +32,16 @@ MAX_GROUPS: Final = 3
 """So many groups are named one by one."""
 _NAMED: Final = 3
 _ABOUT_GROUP: Final = (
-    "answer", "whom", "promise", "unknown", "saving", "margin", "passed_over", "concentration", "broken", "recency",
-    "held_out",
+    "answer", "whom", "promise", "unknown", "saving", "margin", "passed_over", "saves_less_elsewhere", "concentration",
+    "broken", "recency", "held_out",
 )  # fmt: skip
 """The sentences on a group, in their order."""
-_IN_VERDICT: Final = ("answer", "whom", "concentration", "broken")
+_IN_VERDICT: Final = ("answer", "whom", "saves_less_elsewhere", "concentration", "broken")
 """Those that the verdict has too, where there is one group."""
 _FEW_STOPPED: Final = 5
 """Fewer stopped units than this are named as few."""
+_CONCENTRATED: Final = 0.5
+"""A unit or task that makes more than this share of the saving is named in the answer."""
 _WHY: Final[Mapping[str, str]] = {
     "saves_nothing": "none would have saved anything",
     "poor_trade": "{limits} would keep enough, but lose a larger share of the successes than it saves",
@@ -63,7 +66,8 @@ def verdict_of(
     if len(groups) > 1:
         return tuple(filter(None, _several(groups, words_by_group, keys, one_for_all)))
     (group,), (words,) = groups, words_by_group
-    warnings = [_text(name, group, words) for name in ("concentration", "broken", "outdated", "proxy")]
+    warned_of = ("saves_less_elsewhere", "concentration", "broken", "outdated", "proxy")
+    warnings = [_text(name, group, words) for name in warned_of]
     lost_none = _text("nothing_lost", words) if group.action == "not_yet" else ""
     rest = " ".join(filter(None, [lost_none, *warnings]))
     texts = [_text("answer", group, words), _text("whom", group, words), rest or _text("untested", words)]
@@ -110,6 +114,7 @@ def words_of(group: GroupDecision) -> SimpleNamespace:
         perhaps=f", {perhaps:,} of them perhaps not" if perhaps else "",
         source=source if group.units.terminated.all() else f"{source} under the recorded limits",
         fail_more="fail more often" if group.labelled else "end by themselves less often",
+        fail_as_often="fail as often" if group.labelled else "end by themselves as often",
         null="" if group.null is None else compare_in_words(group, group.null.failed, group.null.stopped),
         elsewhere=""
         if group.heldout_saved_share is None or not (folds and folds["chosen"])
@@ -120,15 +125,17 @@ def words_of(group: GroupDecision) -> SimpleNamespace:
         if group.null is not None and group.null.stopped < _FEW_STOPPED
         else "",
         passed_over="" if group.passed_over is None else limits_in_words(group.passed_over.setting),
-        p_value="" if group.null is None else f"{group.null.p_value:.2g}",
+        p_value="" if group.null is None else p_value_in_words(group.null.p_value),
         needed=choice.needed_in_words(question.keep, question.error),
         missing=choice.missing_in_words,
         unlabelled=unlabelled_in_words(group),
+        runs_needed=_runs_needed(group),
         clusters=count(int(group.candidates.clusters.max(initial=-1)) + 1, choice.cluster),
         largest_run=shorten(group.saving.run),
         largest_task=shorten(group.saving.task),
         broken=joined([_broken_in_words(row) for row in group.broken[:_NAMED]] or [""]),
-        broken_column=repr(group.broken[0].column) if group.broken else "",
+        broken_names=joined([f"{row.column} {shorten(row.value)}" for row in group.broken[:_NAMED]] or [""]),
+        broken_column=group.broken[0].column if len({row.column for row in group.broken}) == 1 else "",
         newest_successes="" if group.recency is None else group.successes(group.recency.successes),
         newest_steps="" if group.recency is None else count_steps(group.recency.steps_newest),
         older_steps="" if group.recency is None else count_steps(group.recency.steps_older),
@@ -136,7 +143,9 @@ def words_of(group: GroupDecision) -> SimpleNamespace:
         changes=""
         if group.recency is None
         else joined([f"{name} {shorten(value)}" for name, value in group.recency.changes] or [""]),
-        some_folds=f"; {folds['chosen']} of {FOLDS} parts were enough to choose"
+        concentrated=_CONCENTRATED,
+        held_out_saving=_held_out_saving(group),
+        some_folds=f"; {FOLDS - folds['chosen']} of {FOLDS} times four fifths were too few, and nothing was set"
         if folds is not None and folds["chosen"] < FOLDS
         else "",
         heldout_saved=""
@@ -189,15 +198,44 @@ def _rounded(n: float) -> str:
     return f"{n:.1f}" if n < 10 else f"{n:,.0f}"  # noqa: PLR2004 - two digits
 
 
+def p_value_in_words(p_value: float) -> str:
+    """A p-value of the permutation test, of which the least is 1 in all permutations and the record."""
+    is_least = p_value * (PERMUTATIONS + 1) < 1.5  # noqa: PLR2004 - 1, with its rounding
+    return f"p {'≤' if is_least else '='} {p_value:.2g}"
+
+
+def _held_out_saving(group: GroupDecision) -> str:
+    """What limits saved that were chosen on other tasks, where that is below the interval of what is saved on record.
+
+    Where one unit or task makes most of the saving, the sentence on that has it.
+    """
+    is_tested = group.folds is not None and group.folds["chosen"]
+    held_out, saving = group.heldout_saved_share, group.saving
+    if group.action != "set" or not is_tested or held_out is None or saving.low is None or held_out >= saving.low:
+        return ""
+    is_said = max(saving.run_share, saving.task_share) > _CONCENTRATED
+    return "" if is_said else f"{percent(held_out)} of the {group.question.plural}"
+
+
+def _runs_needed(group: GroupDecision) -> str:
+    """About how many units the missing successes take, at the rate on record: " (about 430 runs at this rate)"."""
+    choice, n = group.choice, group.units.n_runs
+    found = choice.tasks if choice.counts_tasks else choice.successes
+    if not found or not choice.missing:
+        return ""
+    about = float(f"{choice.missing * n / found:.2g}")
+    return f" (about {count(round(about), group.noun)} at the rate on record)"
+
+
 def compare_in_words(group: GroupDecision, failed: int, stopped: int) -> str:
-    """How many of the stopped units fail, and how many would by chance: "97 of 100 fail, and by chance 87 would"."""
+    """How many of the stopped units fail, and how many are expected: "97 of 100 fail, 87 expected"."""
     expected = None if group.null is None else group.null.expected
     n, verb, verbs = failed, "fail", "fails"
     if not group.labelled:  # by a proxy only its own end is known
         n, verb, verbs = stopped - failed, "end by themselves", "ends by itself"
         expected = None if expected is None else max(stopped - expected, 0.0)
     of = f"{n:,} of {stopped:,} {verbs if n == 1 else verb}"
-    return of if expected is None else f"{of}, and by chance {_rounded(expected)} would"
+    return of if expected is None else f"{of}, {_rounded(expected)} expected"
 
 
 def rests_of(group: GroupDecision) -> str:

@@ -88,8 +88,8 @@ class KeptByTask:
 class SavedByTask:
     """What settings save of each task, and the interval of the share that they save, as a decision has it.
 
-    The interval is that of runs of other tasks like these: the runs of one task count together. A run without the name of
-    a task is a task of its own. Each turn is limited by itself where counters start at zero in it.
+    The interval is that of runs of other tasks like these: the runs of one task count together. A run without the name
+    of a task is a task of its own. Each turn is limited by itself where counters start at zero in it.
     """
 
     def __init__(self, ledger: Ledger, settings: Settings, weights: Ints, stops: FirstStops) -> None:
