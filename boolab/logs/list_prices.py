@@ -14,16 +14,18 @@ from datetime import timedelta
 from importlib.metadata import version
 from typing import Final, NamedTuple
 
-from boolab.core.prices import is_installed, list_price, require
+from boolab.core.prices import ListPrice, PricedRequest, Rates, is_installed, list_price, rates_of, require
 from boolab.core.run import Run, steps_in
 from boolab.core.run_tree import rebuild
 from boolab.core.text import count, first_of
-from boolab.core.types import Step, Usage
+from boolab.core.types import MICRO, Step, Usage
 from boolab.errors import install
-from boolab.frames.runs import Runs, as_runs
+from boolab.frames.runs import Runs, as_runs, known_sum
 from boolab.harnesses.registry import provider_of_source
 
 _MAX_NAMES: Final = 3  # models in a note
+_BY_NAME: Final = "litellm"
+"""For the price table: the provider that a name such as `openai/gpt-5` begins with, else the one that has the model."""
 
 
 class Prices(NamedTuple):
@@ -32,6 +34,7 @@ class Prices(NamedTuple):
     runs: list[Run]
     n_priced: int  # how many steps have a cost from the price table
     unpriced: Mapping[str, int]  # the steps with tokens whose model has no known price, by model
+    bounded_prices: Sequence[ListPrice]  # the costs of steps of which it is not known how much was read from the cache
 
 
 def priced(runs: Runs) -> list[Run]:
@@ -74,7 +77,7 @@ def price_notes(runs: Sequence[Run]) -> tuple[str, ...]:
         missing = f"Dollars need the list prices of the package genai-prices: {install('boolab[prices]')}."
         return (missing,) if needs_prices(provider_runs) else ()
     n_priced = sum(step.response.usage.cost is not None for step in steps_in(provider_runs))
-    left_out, unpriced = price_runs(provider_runs)[1:]
+    left_out, unpriced, bounded_prices = price_runs(provider_runs)[1:]
     notes = []
     if n_priced:
         notes.append(
@@ -86,43 +89,73 @@ def price_notes(runs: Sequence[Run]) -> tuple[str, ...]:
     if unpriced:
         models, steps = first_of([*unpriced], _MAX_NAMES), count(sum(unpriced.values()), "step")
         notes.append(f"No list price is known of {models}, so the cost of {steps} is not known.")
+    if bounded_prices:
+        lower = known_sum(price.lower for price in bounded_prices) or 0
+        upper = known_sum(price.upper for price in bounded_prices) or 0
+        bounds = f"${lower / MICRO:,.2f} (all of it) and ${upper / MICRO:,.2f} (none)"
+        notes.append(
+            f"How much of the input of {count(len(bounded_prices), 'step')} was read from the cache is not on record, "
+            f"so the cost is not known: at list prices it is between {bounds}."
+        )
     return tuple(notes)
+
+
+def request_of(step: Step, run: Run) -> PricedRequest:
+    """What the prices of a step depend on. The provider is that of the source, else that of the model's name."""
+    time = run.started_at
+    if time is not None and step.start_ms is not None:
+        time += timedelta(milliseconds=step.start_ms)
+    response = step.response
+    provider = provider_of_source(run.source) or _BY_NAME
+    return PricedRequest(response.model or run.model, provider, time, response.speed, response.service_tier)
+
+
+def step_rates(step: Step, run: Run) -> Rates | None:
+    """The list prices of the tokens of a step; None if they or its input are unknown."""
+    tokens = step.response.usage.input_tokens
+    return None if tokens is None else rates_of(request_of(step, run), tokens)
 
 
 def price_runs(runs: Sequence[Run]) -> Prices:
     """The same as `priced`, with counts; without the package, the runs as they are."""
-    unpriced: Counter[str] = Counter()
+    unpriced = _Unpriced(Counter(), [])
     if not is_installed():
-        return Prices([*runs], 0, unpriced)
+        return Prices([*runs], 0, *unpriced)
     n_lacking = sum(_lacks(step.response.usage) for step in steps_in(runs))
     new_runs = [_price_run(run, unpriced) for run in runs]
-    return Prices(new_runs, n_lacking - sum(_lacks(step.response.usage) for step in steps_in(new_runs)), unpriced)
+    n_priced = n_lacking - sum(_lacks(step.response.usage) for step in steps_in(new_runs))
+    return Prices(new_runs, n_priced, *unpriced)
 
 
-def _price_run(run: Run, unpriced: Counter[str]) -> Run:
+class _Unpriced(NamedTuple):
+    models: Counter[str]
+    bounded_prices: list[ListPrice]
+
+
+def _price_run(run: Run, unpriced: _Unpriced) -> Run:
     def make(node: Run) -> Run:
-        provider = provider_of_source(node.source)
-        if not provider:
+        if not provider_of_source(node.source):
             return node
-        counts = unpriced if node is run else Counter()  # subagents are counted as runs of the list
-        return replace(node, steps=tuple([_add_cost(step, node, provider, counts) for step in node.steps]))
+        counts = unpriced if node is run else _Unpriced(Counter(), [])  # subagents are counted as runs of the list
+        return replace(node, steps=tuple([_add_cost(step, node, counts) for step in node.steps]))
 
     return rebuild(run, make)
 
 
-def _add_cost(step: Step, run: Run, provider: str, unpriced: Counter[str]) -> Step:
+def _add_cost(step: Step, run: Run, unpriced: _Unpriced) -> Step:
     response = step.response
     if not _lacks(response.usage):
         return step
-    model = response.model or run.model
-    time = run.started_at
-    if time is not None and step.start_ms is not None:
-        time += timedelta(milliseconds=step.start_ms)
-    cost = list_price(response.usage, model, provider, time) if model else None
-    if cost is None:
-        unpriced[model or "a model without a name"] += 1
-        return step
-    return step._replace(response=response._replace(usage=response.usage._replace(cost=cost)))
+    request = request_of(step, run)
+    price = list_price(response.usage, request)
+    if price.cost is not None:
+        return step._replace(response=response._replace(usage=response.usage._replace(cost=price.cost)))
+    if price.upper is not None:
+        unpriced.bounded_prices.append(price)
+    else:
+        service = "".join(f" ({word})" for word in request.service.values())
+        unpriced.models[(request.model or "a model without a name") + service] += 1
+    return step
 
 
 def _lacks(usage: Usage) -> bool:

@@ -19,7 +19,7 @@ from boolab.core import prices
 from boolab.core.run import Run
 from boolab.core.types import MICRO, Usage
 from boolab.errors import SettingError
-from boolab.logs.list_prices import price_runs
+from boolab.logs.list_prices import price_notes, price_runs, step_rates
 from boolab.store.writer import Store
 from tests.support.project import ROOT
 
@@ -106,7 +106,7 @@ def test_a_step_of_claude_code_costs_what_genai_prices_says(figures: tuple[int, 
     )
     for model in (OPUS, SONNET):
         expected = genai_prices.calc_price(asked, model, provider_id="anthropic").total_price
-        assert prices.list_price(used, model, "anthropic") == round(expected * MICRO)
+        assert prices.list_price(used, prices.PricedRequest(model, "anthropic")).cost == round(expected * MICRO)
 
 
 def each_usage(path: Path) -> Iterator[tuple[str, genai_prices.Usage]]:
@@ -158,6 +158,39 @@ def test_a_real_session_of_codex_costs_what_its_reports_say() -> None:
             plain = used.input_tokens - used.cached_tokens  # the cached ones are among the input
             dollars = per.input_mtok * plain + per.cache_read_mtok * used.cached_tokens
             assert used.cost == round(dollars + per.output_mtok * used.output_tokens)
+
+
+@pytest.mark.skipif(not LOGS.exists(), reason="the sample logs (shared/data) are not beside this checkout")
+def test_each_step_of_a_real_session_of_pi_costs_its_own_figure() -> None:
+    path = LOGS / "pi" / "large-session.jsonl"
+    (run,) = bl.load_runs(path, prices=False)
+    messages = [json.loads(line).get("message", {}) for line in path.read_text().splitlines()]
+    usages = [message["usage"] for message in messages if "usage" in message]
+    stated = [usage["cost"]["total"] for usage in usages if usage["cost"]["total"]]
+    units = []
+    for step in run.steps:
+        rates, used = step_rates(step, run), step.response.usage
+        assert rates is not None
+        written, read, output = used.cache_write_tokens or 0, used.cached_tokens or 0, used.output_tokens or 0
+        fresh = (used.input_tokens or 0) - written - read
+        units.append(fresh * rates.fresh + read * rates.read + written * rates.write_5m + output * rates.output)
+    assert len(units) == len(stated) == 439
+    assert all(abs(unit / 1e10 - dollars) < 1e-9 for unit, dollars in zip(units, stated, strict=True))
+    assert f"{sum(units) / 1e10:.6f}" == "30.330198"
+
+
+def test_notes_bound_the_cost_of_unknown_cache_reads(tmp_path: Path) -> None:
+    (run,) = bl.load_runs(claude_log(tmp_path / "s.jsonl", (OPUS, usage(100_000, 0, 0, 0, 20))), prices=False)
+    (step,) = run.steps
+    unread = step.response.usage._replace(cached_tokens=None)
+    without = replace(run, steps=(step._replace(response=step.response._replace(usage=unread)),))
+    (note,) = price_notes([without])
+    assert note.startswith("How much of the input of 1 step was read from the cache is not on record")
+    assert note.endswith("between $0.05 (all of it) and $0.50 (none).")
+    fast = replace(run, steps=(step._replace(response=step.response._replace(speed="fast")),))
+    assert price_notes([fast]) == (
+        "No list price is known of claude-opus-4-6 (fast), so the cost of 1 step is not known.",
+    )
 
 
 def test_list_price_leaves_recorded_costs_unchanged(tmp_path: Path) -> None:
