@@ -112,7 +112,9 @@ class DataNotes:
         """The agent and the model, or how many there are: " (agent nano, 3 models)"; "" where none is named."""
         named = []
         for column in ("agent", "model"):
-            values = self._runs.runs[column].replace("", pd.NA).dropna().unique() if column in self._runs.runs else []
+            if column not in self._runs.runs:
+                continue
+            values = self._runs.runs[column].replace("", pd.NA).dropna().unique()
             if len(values):
                 named.append(f"{column} {shorten(values[0])}" if len(values) == 1 else count(len(values), column))
         return f" ({', '.join(named)})" if named else ""
