@@ -195,6 +195,11 @@ class Ledger:
         return len(self.first) - 1
 
     @property
+    def n_units(self) -> int:
+        """How many units there are: the runs, or the families of which a unit has several runs."""
+        return self.n_runs if self.unit is None else len(np.unique(self.unit))
+
+    @property
     def n_steps(self) -> int:
         """N."""
         return int(self.first[-1])

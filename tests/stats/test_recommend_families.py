@@ -47,6 +47,9 @@ def test_each_agent_of_a_family_gets_its_own_setting_and_a_note(runs: list[Run])
     assert found.frame["agent"].tolist() == ["lead", "scout"]
     assert found.frame["successes"].tolist() == [82, 82]
     assert found.frame["tasks"].tolist() == [82, 82]
+    frame = bl.runs_df(runs)
+    assert found.frame["n_units"].tolist() == [100, frame["parent_run_id"].nunique()]
+    assert found.frame["unit"].tolist() == ["run", "run"]
     assert any("165 of them of subagents" in note for note in found.notes)
     assert any("100 tasks" in note for note in found.notes)
 
@@ -76,7 +79,7 @@ def test_recommend_loses_a_family_if_the_cap_stops_one_scout(runs: list[Run]) ->
 def test_group_of_whole_families_counts_each_family_once(runs: list[Run]) -> None:
     found = bl.recommend(runs, keep=0.9, by="model", grid={"max_steps": range(1, 70)})
     row = found.frame.iloc[0]
-    assert (row["successes"], row["tasks"]) == (82, 82)
+    assert (row["n_units"], row["successes"], row["tasks"]) == (100, 82, 82)
     told = bl.counterfactual(runs, grid={"max_steps": [row["max_steps"]]}, aggregate=True).iloc[0]
     assert (row["kept_lower"], row["kept_upper"]) == (told["kept_lower"], told["kept_upper"])
 
@@ -84,6 +87,7 @@ def test_group_of_whole_families_counts_each_family_once(runs: list[Run]) -> Non
 def test_family_success_by_proxy_is_that_its_root_ended(runs: list[Run]) -> None:
     found = bl.recommend(runs, keep=0.9, success="ended")
     assert found.frame["successes"].tolist() == [100, 100]
+    assert found.frame["n_units"].tolist() == [100, bl.runs_df(runs)["parent_run_id"].nunique()]
 
 
 def test_an_axis_of_one_agent_is_refused(runs: list[Run]) -> None:

@@ -33,7 +33,7 @@ GROUP_COLUMNS: Final[Mapping[str, tuple[str, Callable[[GroupDecision], Any]]]] =
     "reason": (TEXT, lambda g: g.reason),
     "candidate": (TEXT, lambda g: None if g.candidate is None else limits_in_words(g.candidate.setting)),
     "unit": (TEXT, lambda g: g.noun),
-    "n_units": (INT, lambda g: g.units.n_runs),
+    "n_units": (INT, lambda g: g.units.n_units),
     "success_by": (TEXT, lambda g: g.units.success_by),
     "successes": (INT, lambda g: g.choice.successes),
     "tasks": (INT, lambda g: g.choice.tasks),
