@@ -260,6 +260,11 @@ class GitHistory:
             self._tree_lines[oid] = frozenset().union(*[self._blob_lines[blob] for blob in blobs])
         return self._tree_lines.get(oid, frozenset())
 
+    def paths_in(self, oid: str) -> list[str]:
+        """The files of the tree of a commit."""
+        printed = self._git("ls-tree", "-r", "-z", "--name-only", "--full-tree", oid)
+        return [path.decode("utf-8", "replace") for path in printed.split(b"\0") if path]
+
     def _blobs(self, oid: str) -> Iterator[bytes]:
         """The files of a tree that are not too large."""
         for entry in self._git("ls-tree", "-r", "-l", "-z", "--full-tree", oid).split(b"\0"):

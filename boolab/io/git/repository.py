@@ -43,6 +43,7 @@ class Repository(NamedTuple):
     common: Path  # that of the repository: objects and refs are in it. For a linked worktree it is another one
     object_format: str  # how objects are named: "sha1" or "sha256"
     excludes_file: str  # the file of patterns that its settings name for what is ignored; "" for none
+    remotes: tuple[str, ...] = ()  # the addresses of its remotes
 
     @property
     def name(self) -> str:
@@ -212,7 +213,8 @@ def _repository(top: Path, git_dir: Path, common: Path) -> Repository:
     object_format = settings.get("extensions.objectformat", "sha1")
     if object_format not in ("sha1", "sha256"):
         raise _repository_error(top, f"has objects in the format {object_format!r}: sha1 and sha256 are supported")
-    return Repository(top, git_dir, common, object_format, settings.get("core.excludesfile", ""))
+    remotes = [url for name, url in settings.items() if name.startswith("remote.") and name.endswith(".url")]
+    return Repository(top, git_dir, common, object_format, settings.get("core.excludesfile", ""), tuple(remotes))
 
 
 def _check_owner(top: Path, common: Path) -> None:

@@ -25,7 +25,7 @@ from pathlib import Path, PurePosixPath
 from time import time as read_clock
 from typing import Final, NamedTuple, TypeGuard
 
-from boolab.core.text import count
+from boolab.core.text import count, shorten
 from boolab.errors import BoolabError, SettingError
 from boolab.io.files import read_file
 from boolab.io.folders import folder_handle
@@ -60,6 +60,8 @@ _MIN_LINES: Final = 3
 _MAX_PATTERNS: Final = 2**18
 _MAX_REVERTS: Final = 50
 _SHORT: Final = 7
+_MIN_PATHS: Final = 2
+_MAX_PATHS: Final = 200
 _WORKTREE: Final = re.compile(r"(?:^|/)\.claude/worktrees/[^/]+/")
 _OTHER_BRANCH: Final = re.compile(r"(?:origin/)?(?:develop|dev|next|staging|release[-/].*)")
 """Branches that work may land on before it lands on the default branch."""
@@ -101,6 +103,8 @@ class _Location(NamedTuple):
     """Whether the folder of the work is gone, or elsewhere."""
     is_guessed: bool
     """Whether only its commits can show that it is this repository."""
+    is_renamed: bool = False
+    """Whether the user named it, and its name is another one than on record: it has to be recognised."""
 
 
 def evidence_of_git(works: Sequence[GitWork], options: GitOptions, repository: Path | None = None) -> list[Evidence]:
@@ -149,7 +153,7 @@ def _find_location(own_folder: str, folder: Path | None) -> _Location | _Finding
     """The repository of the work in a folder, or why there is none. `folder`: where the repository is to be."""
     if folder is None and not PurePosixPath(own_folder).is_absolute():
         return _Finding("unknown", "the folder that it ran in is not on record")
-    path, is_moved = Path(own_folder) if folder is None else folder.absolute(), False
+    path, is_moved, is_renamed = Path(own_folder) if folder is None else folder.absolute(), False, False
     try:
         while not path.is_dir():
             if path.parent == path:
@@ -162,11 +166,10 @@ def _find_location(own_folder: str, folder: Path | None) -> _Location | _Finding
     if folder is not None:
         origin = Path(own_folder or "/")
         is_inside = origin.is_absolute() and origin.resolve().is_relative_to(repository.top)
-        if not is_inside and repository.top.name not in origin.parts:
-            return _Finding("unknown", "it ran in the folder of another project")
+        is_renamed = not is_inside and repository.top.name not in origin.parts
         path, is_moved = origin if origin.is_absolute() else path, not is_inside
     is_guessed = is_moved and folder is None and _WORKTREE.search(f"{own_folder}/") is None
-    return _Location(repository, Path(own_folder) if is_moved else path.resolve(), is_moved, is_guessed)
+    return _Location(repository, Path(own_folder) if is_moved else path.resolve(), is_moved, is_guessed, is_renamed)
 
 
 def _judge_repository(works: Sequence[tuple[GitWork, _Location]], options: GitOptions) -> list[_Finding]:
@@ -229,6 +232,15 @@ def _too_large(error: HistoryTooLargeError) -> _Finding:
     return _Finding("unknown", str(error), is_final=False)
 
 
+class _Signs(NamedTuple):
+    """By what a repository of another name is recognised as that of some work."""
+
+    remote: str
+    """The name of its remote, if that is the name of a folder on record; "" for none."""
+    head: str
+    paths: tuple[str, ...]
+
+
 class _RecordedWork(NamedTuple):
     """What the log has of some work in its repository; the repository is judged by nothing else of it."""
 
@@ -240,12 +252,14 @@ class _RecordedWork(NamedTuple):
     files: tuple[bytes, ...]
     """The last parts of the names of these files."""
     is_guessed: bool
+    signs: _Signs | None
+    """By what the repository has to be recognised; None if that is not needed."""
 
     @property
     def key(self) -> str:
         """By which it is found again."""
         texts = ([text.decode("latin-1") for text in sorted(part)] for part in (self.lines, self.files))
-        return digest([self.start, self.end, self.commits, *texts, self.is_guessed])
+        return digest([self.start, self.end, self.commits, *texts, self.is_guessed, self.signs])
 
 
 class _Claim(NamedTuple):
@@ -258,6 +272,7 @@ class _Claim(NamedTuple):
     lines: frozenset[bytes]
     files: frozenset[bytes]
     """The last parts of the names of its files."""
+    recognised_by: str = ""
 
 
 class _Landing(NamedTuple):
@@ -279,8 +294,9 @@ class _FileFilter:
         changes = [change for change in work.changes if self._is_inside(change, location)]
         names = dict.fromkeys([change.path.rpartition("/")[2].encode("utf-8", "replace") for change in changes])
         return _RecordedWork(
-            work.start, work.end, work.commits, tuple(own_lines(changes)), tuple(names), location.is_guessed
-        )
+            work.start, work.end, work.commits, tuple(own_lines(changes)), tuple(names), location.is_guessed,
+            _signs_of(work, location) if location.is_renamed else None,
+        )  # fmt: skip
 
     def _is_inside(self, change: FileChange, location: _Location) -> bool:
         """Whether a change is in the repository, in a file that is not ignored."""
@@ -320,6 +336,21 @@ class _FileFilter:
         return self._patterns[path]
 
 
+def _signs_of(work: GitWork, location: _Location) -> _Signs:
+    """By what a repository of another name may be recognised as that of some work."""
+    folder = PurePosixPath(location.folder)
+    remotes = [name for name in map(_remote_name, location.repository.remotes) if name in folder.parts[1:]]
+    paths = [PurePosixPath(change.path) for change in work.changes]
+    relative = [path.relative_to(folder) if path.is_relative_to(folder) else path for path in paths]
+    names = dict.fromkeys([str(path) for path in relative if not path.is_absolute() and path.name])
+    return _Signs(remotes[0] if remotes else "", work.head, tuple(names)[:_MAX_PATHS])
+
+
+def _remote_name(url: str) -> str:
+    """The name of the repository that an address leads to; the address itself may hold a password."""
+    return re.split(r"[/:\\]", url.rstrip("/"))[-1].removesuffix(".git")
+
+
 class _Judge:
     """Judges work in one repository."""
 
@@ -338,7 +369,8 @@ class _Judge:
 
     def judge(self, works: Sequence[_RecordedWork]) -> list[_Finding]:
         """The findings for some work; those that the time for the repository does not suffice for are unknown."""
-        names = self._history.find_commits({*chain.from_iterable(work.commits for work in works)})
+        heads = [work.signs.head for work in works if work.signs is not None and work.signs.head]
+        names = self._history.find_commits({*chain.from_iterable(work.commits for work in works), *heads})
         self._times = self._history.commit_times(set(names.values()))
         claims = [self._claim(work, names) for work in works]
         valid = [claim for claim in claims if isinstance(claim, _Claim)]
@@ -367,6 +399,13 @@ class _Judge:
         oids = tuple(dict.fromkeys([names[name] for name in work.commits if name in names]))
         if work.is_guessed and not oids:
             return _Finding("unknown", "its folder is gone, and no commit of it is in the repository around it")
+        recognised_by = "" if work.signs is None else self._recognise(work.signs, work, names)
+        if work.signs is not None and not recognised_by:
+            return _Finding(
+                "unknown",
+                "it ran in the folder of another project: this repository has another name, no remote of that name, "
+                "and neither a commit nor the files of this work",
+            )
         times = [self._times[oid] for oid in oids if oid in self._times]
         start = min(times, default=None) if work.start is None else work.start
         if start is None:
@@ -375,13 +414,37 @@ class _Judge:
         lines = [*work.lines]
         if not lines and oids:
             lines = [line for line in dict.fromkeys(self._history.added_lines(oids)) if is_specific(line)]
-        return _Claim(start, end, oids, frozenset(lines), frozenset(work.files))
+        return _Claim(start, end, oids, frozenset(lines), frozenset(work.files), recognised_by)
+
+    def _recognise(self, signs: _Signs, work: _RecordedWork, names: dict[str, str]) -> str:
+        """By what the repository shows itself to be that of some work; "" if by nothing.
+
+        A commit is of one repository alone. Files are a sign if two of them have the folder on record, and half of all
+        are there: many repositories have a README.
+        """
+        if signs.remote:
+            return f"its remote, {shorten(signs.remote)}"
+        commit = next((name for name in (*work.commits, signs.head) if name in names), None)
+        if commit is not None:
+            return f"the commit {commit[:_SHORT]}"
+        starts = (branch.newest_before(work.start or 0) for branch in self._branches)
+        oids = [commit.oid for commit in (*starts, *[branch.tip for branch in self._branches]) if commit is not None]
+        for oid in dict.fromkeys(oids):
+            paths = self._history.paths_in(oid)
+            ends = {path for path in signs.paths if any(f"/{whole}".endswith(f"/{path}") for whole in paths)}
+            n_specific = sum("/" in path for path in ends)
+            if n_specific >= _MIN_PATHS and 2 * len(ends) >= len(signs.paths):
+                return f"{len(ends):,} of {count(len(signs.paths), 'file')} that it changed"
+        return ""
 
     def _finding(self, claim: _Claim) -> _Finding:
         try:
-            return self._judge_claim(claim)
+            finding = self._judge_claim(claim)
         except HistoryTooLargeError as error:
             return _too_large(error)
+        if not claim.recognised_by:
+            return finding
+        return finding._replace(reason=f"{finding.reason} (the repository is recognised by {claim.recognised_by})")
 
     def _judge_claim(self, claim: _Claim) -> _Finding:
         """What the repository shows of some work."""

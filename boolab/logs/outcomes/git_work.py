@@ -29,6 +29,7 @@ from boolab.logs.outcomes.changes import (
 MAX_LINES: Final = 20_000
 """So many lines of a unit are looked for."""
 _COMMIT: Final = re.compile(r"^\[[^\]\n]{0,250}?\b([0-9a-f]{7,40})\] ", re.MULTILINE)
+_OID: Final = re.compile(r"[0-9a-f]{7,64}")
 _MAKES_COMMITS: Final = frozenset({"commit", "revert", "cherry-pick", "merge", "rebase", "am", "pull"})
 _MAX_RESULT: Final = 200_000
 _MIN_CHARS: Final = 8
@@ -52,6 +53,7 @@ class GitWork(NamedTuple):
         end: When it ended.
         commits: The names of its commits, as far as its results have them.
         changes: The changes of files whose text is on record.
+        head: The commit that was checked out when the run began; "" where that is not on record.
     """
 
     folder: str
@@ -59,6 +61,7 @@ class GitWork(NamedTuple):
     end: int | None
     commits: tuple[str, ...] = ()
     changes: tuple[FileChange, ...] = ()
+    head: str = ""
 
 
 def work_by_unit(run: Run, *, by_turn: bool) -> Mapping[int | None, GitWork]:
@@ -79,6 +82,7 @@ def _work(run: Run, steps: Sequence[Step]) -> GitWork:
         _seconds(run, None if steps[-1].start_ms is None else steps[-1].start_ms + (steps[-1].duration_ms or 0)),
         tuple(commits),
         tuple(changes),
+        head if _OID.fullmatch(head := (run.git_commit or "").lower()) else "",
     )
 
 

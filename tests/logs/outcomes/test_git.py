@@ -5,8 +5,10 @@ import os
 import shutil
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -759,8 +761,70 @@ def test_given_repository_is_that_of_sessions_elsewhere(tmp_path: Path) -> None:
     assert evidence_of_git([moved], OPTIONS)[0].outcome == "unknown"
     assert evidence_of_git([moved], OPTIONS, history.folder)[0].outcome == "success"
     assert evidence_of_git([moved._replace(commits=())], OPTIONS, history.folder)[0].outcome == "success"
-    other = work._replace(folder="/home/ann/other")
-    assert evidence_of_git([other], OPTIONS, history.folder)[0].why == "it ran in the folder of another project"
+
+
+# --- A repository of another name
+
+
+def elsewhere(history: History, work: GitWork, **facts: Any) -> Evidence:
+    """The evidence for work in a folder of another name, in a repository that the user names."""
+    moved = work._replace(**{"folder": "/home/ann/other", "commits": (), **facts})
+    (evidence,) = evidence_of_git([moved], OPTIONS, history.folder)
+    return evidence
+
+
+def test_repository_of_another_name_is_recognised_by_a_commit(tmp_path: Path) -> None:
+    history, work = one(tmp_path / "project", direct)
+    (oid,) = work.commits
+    found = elsewhere(history, work, commits=(oid,))
+    assert found.outcome == "success"
+    assert found.why.startswith("landed, and 100% of its lines were there 14 days later (the repository is recognised")
+    assert found.why.endswith(f" by the commit {oid[:7]})")
+    started = elsewhere(history, work, head=history.tip("main"))
+    assert (started.outcome, started.why.endswith(f"the commit {history.tip('main')[:7]})")) == ("success", True)
+
+
+@pytest.mark.parametrize(
+    "url", ["https://ann:secret@example.org/team/other.git", "git@example.org:team/other.git", "/srv/git/other/"]
+)
+def test_repository_of_another_name_is_recognised_by_its_remote(tmp_path: Path, url: str) -> None:
+    history, work = one(tmp_path / "project", direct)
+    config = history.git_dir / "config"
+    config.write_text(f'{config.read_text()}[remote "origin"]\n\turl = {url}\n')
+    found = elsewhere(history, work, folder="/home/ann/other/src")
+    assert (found.outcome, "recognised by its remote, other)" in found.why) == ("success", True)
+    assert "secret" not in found.why
+    assert elsewhere(history, work, folder="/home/ann/further").outcome == "unknown"
+
+
+def in_folders(c: Case) -> Days:
+    for name in ("app/core.py", "app/web/routes.py"):
+        c.history.commit("main", {name: body(name[4:8].replace("/", "_"))})
+    yield -40
+    c.write()
+
+
+def test_repository_of_another_name_is_recognised_by_its_files(tmp_path: Path) -> None:
+    history, work = one(tmp_path / "project", in_folders)
+    edits = tuple(FileChange(f"/home/ann/other/app/{name}", "#") for name in ("core.py", "web/routes.py"))
+    found = elsewhere(history, work, changes=(*work.changes, *edits))
+    assert (found.outcome, "recognised by 2 of 3 files that it changed)" in found.why) == ("success", True)
+    inside = (FileChange("core.py", "#"), FileChange("web/routes.py", "#"))  # of a session below the top: app/
+    assert elsewhere(history, work, changes=(*work.changes, *inside)).outcome == "unknown"  # one has a folder
+
+
+@pytest.mark.parametrize("path", ["README.md", "app/core.py", "/etc/app/core.py"])
+def test_repository_that_nothing_shows_to_be_the_same_is_refused(tmp_path: Path, path: str) -> None:
+    history, work = one(tmp_path / "project", in_folders)
+    found = elsewhere(history, work, changes=(FileChange(path, body("lost")),), head="0123456")
+    assert found.outcome == "unknown"
+    assert found.why.startswith("it ran in the folder of another project: this repository has another name, no remote")
+
+
+def test_commit_that_a_run_began_on_is_no_command_of_git() -> None:
+    run = make_run(Tool("edit", {"file_path": "a.py", "new_string": "compute_total(value)"}), Answer("Done."))
+    for commit, head in (("ABCDEF1", "abcdef1"), ("HEAD", ""), ("abcdef1\nHEAD", ""), (None, "")):
+        assert work_by_unit(replace(run, git_commit=commit), by_turn=False)[None].head == head
 
 
 def test_history_that_takes_too_long_is_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
