@@ -208,6 +208,12 @@ def effort_of(*values: object) -> str | None:
     return None
 
 
+def all_input(counted: int | None, *cached: int | None) -> int | None:
+    """The input with what was read from the cache and written to it: if it is less than these, they are not in it."""
+    n_cached = sum(tokens or 0 for tokens in cached)
+    return counted + n_cached if counted is not None and counted < n_cached else counted
+
+
 def first_choice(response: object) -> Mapping[str, Any]:
     """The first of a response's `choices` in OpenAI's form; an empty object if there is none."""
     return mapping(next(iter(items(mapping(response).get("choices"))), None))

@@ -24,6 +24,7 @@ from boolab.logs.builder import RunBuilder
 from boolab.logs.fields import (
     Head,
     LineLog,
+    all_input,
     block_text,
     blocks_of,
     content_text,
@@ -49,6 +50,7 @@ _ROLES: Final = ("system", "developer", "user", "assistant", "tool", "function")
 MAX_MESSAGES: Final = 40
 _CALLS: Final = ("tool_use", "server_tool_use", "mcp_tool_use")
 _BLOCKS: Final = (*_CALLS, "tool_result", "mcp_tool_result", "thinking", "redacted_thinking")
+_CACHE_WRITES: Final = ("cache_write_tokens", "cache_creation_tokens")
 _SERVER_RESULT: Final = "_tool_result"
 _FOREIGN: Final = frozenset((
     "epoch", "eval", "history", "kwargs", "loglines", "messages_display", "pipeline_name", "projectHash", "reward_info",
@@ -436,10 +438,14 @@ def usage_of(usage: Mapping[str, Any]) -> Usage:
             continue
         in_details = mapping(usage.get(f"{input_name}_tokens_details"))
         out_details = mapping(usage.get(f"{output_name}_tokens_details"))
-        cached, cache_write = whole(in_details.get("cached_tokens")), None
-        if input_name == "input" and cached is None:
+        cached, cache_write = whole(in_details.get("cached_tokens")), whole(usage.get("cache_creation_input_tokens"))
+        if input_name == "prompt" or cached is not None:
+            cached = whole(usage.get("cache_read_input_tokens")) if cached is None else cached
+            figures = (cache_write, *(whole(in_details.get(name)) for name in _CACHE_WRITES))  # a gateway may fill in 0
+            cache_write = max((figure for figure in figures if figure is not None), default=None)
+            inputs = all_input(inputs, cached, cache_write)
+        else:
             cached = whole(usage.get("cache_read_input_tokens"))
-            cache_write = whole(usage.get("cache_creation_input_tokens"))
             inputs = None if inputs is None else inputs + (cached or 0) + (cache_write or 0)
         for_hour = whole(mapping(usage.get("cache_creation")).get("ephemeral_1h_input_tokens"))
         return Usage(inputs, outputs, cached, whole(out_details.get("reasoning_tokens")), cost, cache_write, for_hour)

@@ -114,6 +114,7 @@ class CodexAccount:
             return
         self._run_on(mapping(info.get("total_token_usage")), last)
         usage = Usage(*(whole(last.get(name)) for name in _FIGURES))
+        usage = usage._replace(cache_write_tokens=whole(last.get("cache_write_input_tokens")))
         steps = self.builder.steps
         if self.step is not None or (steps and steps[-1].usage is UNKNOWN_USAGE):
             steps[-1].usage = usage

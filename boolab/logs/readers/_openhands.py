@@ -19,7 +19,7 @@ from boolab.core.types import UNKNOWN_USAGE, Stop, Usage
 from boolab.io.json_input import items, mapping, micro, text, whole
 from boolab.logs.builder import RunBuilder
 from boolab.logs.checks import Figure
-from boolab.logs.fields import Head, effort_of, make_unique, name_or_none, stem_of
+from boolab.logs.fields import Head, all_input, effort_of, make_unique, name_or_none, stem_of
 from boolab.logs.readers._swe_bench import label_by_report
 
 _ITERATIONS: Final = re.compile(r"max(?:imum)? iterations?(?: limit \(|: *)(\d{1,12})", re.IGNORECASE)
@@ -38,7 +38,7 @@ class Meter:
     """Computes the usage of each response from the accumulated metrics of a run."""
 
     def __init__(self) -> None:
-        self._before: tuple[int | None, ...] = (0, 0, 0, 0, 0)
+        self._before: tuple[int | None, ...] = (0, 0, 0, 0, 0, 0)
         self.moved = False
         """Whether the last reading differed from the one before."""
 
@@ -55,8 +55,9 @@ class Meter:
             whole(tokens.get("cache_read_tokens")),
             whole(tokens.get("reasoning_tokens")),
             micro(metrics.get("accumulated_cost")),
+            whole(tokens.get("cache_write_tokens")),
         )
-        entered, output, cached, reasoned, cost = (
+        entered, output, cached, reasoned, cost, cache_write = (
             None if a is None or b is None or b < a else b - a for a, b in zip(self._before, totals, strict=True)
         )
         self.moved = totals != self._before
@@ -64,11 +65,11 @@ class Meter:
         latest = whole(tokens.get("per_turn_token"))
         if (not entered and not output) or (latest and latest != (entered or 0) + (output or 0)):
             return Usage(cost=cost or None)
-        return Usage(entered, output, cached, reasoned, cost or None)
+        return Usage(all_input(entered, cached, cache_write), output, cached, reasoned, cost or None, cache_write)
 
     def miss(self) -> None:
         """Note a response without a reading: the next reading is the sum of several responses."""
-        self._before = (None,) * 5
+        self._before = (None,) * 6
         self.moved = False
 
 
@@ -130,15 +131,18 @@ def usages_of(metrics: Mapping[str, Any]) -> dict[str, Usage]:
     usages: dict[str, Usage] = {}
     for item in items(metrics.get("token_usages")):
         usage = mapping(item)
-        name = text(usage.get("response_id"))
-        entered, output = whole(usage.get("prompt_tokens")), whole(usage.get("completion_tokens"))
-        if name:
-            usages[name] = (
-                UNKNOWN_USAGE
-                if name in usages or not (entered or output)
-                else Usage(entered, output, whole(usage.get("cache_read_tokens")), whole(usage.get("reasoning_tokens")))
-            )
+        if name := text(usage.get("response_id")):
+            usages[name] = UNKNOWN_USAGE if name in usages else _listed_usage(usage)
     return usages
+
+
+def _listed_usage(usage: Mapping[str, Any]) -> Usage:
+    entered, output = whole(usage.get("prompt_tokens")), whole(usage.get("completion_tokens"))
+    if not entered and not output:
+        return UNKNOWN_USAGE
+    cached, cache_write = whole(usage.get("cache_read_tokens")), whole(usage.get("cache_write_tokens"))
+    entered = all_input(entered, cached, cache_write)
+    return Usage(entered, output, cached, whole(usage.get("reasoning_tokens")), None, cache_write)
 
 
 def totals_of(metrics: Mapping[str, Any]) -> dict[str, Figure]:

@@ -35,7 +35,17 @@ from boolab.core.types import StopReason, Usage
 from boolab.errors import RunFormatError
 from boolab.io.json_input import Damage, items, json_document, json_object, mapping, micro, text, whole
 from boolab.logs.builder import RunBuilder
-from boolab.logs.fields import Head, block_text, blocks_of, content_text, effort_of, name_or_none, one_line, sidecar
+from boolab.logs.fields import (
+    Head,
+    all_input,
+    block_text,
+    blocks_of,
+    content_text,
+    effort_of,
+    name_or_none,
+    one_line,
+    sidecar,
+)
 from boolab.logs.readers._chat import add_reply, answer, dialect, message_time, texts
 from boolab.logs.step_builder import StepBuilder
 
@@ -250,11 +260,12 @@ def _name_of(path: Path) -> str:
 
 def _usage(metrics: Mapping[str, Any]) -> Usage:
     """The usage of a response; in the extension the figures are under `tokens`."""
-    tokens, names = mapping(metrics.get("tokens")), ("prompt", "completion", "cached")
+    tokens, names = mapping(metrics.get("tokens")), ("prompt", "completion", "cached", "cacheWrites")
     if not tokens:
-        tokens, names = metrics, ("inputTokens", "outputTokens", "cacheReadTokens")
-    entered, output, cached = (whole(tokens.get(name)) for name in names)
-    return Usage(entered, output, cached, None, micro(metrics.get("cost")))
+        tokens, names = metrics, ("inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens")
+    entered, output, cached, cache_write = (whole(tokens.get(name)) for name in names)
+    entered = all_input(entered, cached, cache_write)
+    return Usage(entered, output, cached, None, micro(metrics.get("cost")), cache_write)
 
 
 def _is_failure(content: object) -> bool:

@@ -38,7 +38,7 @@ from boolab.core.types import REDACTED, UNKNOWN_USAGE, Stop, Usage
 from boolab.errors import RunFormatError
 from boolab.io.json_input import Damage, flag, items, json_object, json_text, json_values, mapping, text, whole
 from boolab.logs.builder import RunBuilder
-from boolab.logs.fields import Head, content_text, epoch_ms, first_choice, name_or_none, one_line, stem_of
+from boolab.logs.fields import Head, all_input, content_text, epoch_ms, first_choice, name_or_none, one_line, stem_of
 from boolab.logs.readers._openhands import Meter, Row, begins_with_events, ending, is_rejection, row_of
 from boolab.logs.step_builder import StepBuilder, openai_arguments
 
@@ -359,4 +359,5 @@ def _usage(usage: Mapping[str, Any]) -> Usage:
     if cached is None:
         cached = whole(usage.get("cache_read_input_tokens"))
     reasoned = whole(mapping(usage.get("completion_tokens_details")).get("reasoning_tokens"))
-    return Usage(entered, output, cached, reasoned)
+    cache_write = whole(usage.get("cache_creation_input_tokens"))
+    return Usage(all_input(entered, cached, cache_write), output, cached, reasoned, None, cache_write)

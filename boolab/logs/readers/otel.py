@@ -41,7 +41,7 @@ from boolab.core.run import Run
 from boolab.core.types import REDACTED, Stop, StopReason, Usage
 from boolab.io.json_input import Damage, items, json_values, mapping, micro, text, whole
 from boolab.logs.builder import RunBuilder
-from boolab.logs.fields import Head, effort_of, name_or_none
+from boolab.logs.fields import Head, all_input, effort_of, name_or_none
 from boolab.logs.readers._otel_dialects import HANDOFF, is_other_span, other_spans
 from boolab.logs.readers._otel_spans import AGENT, CHAT, TOOL, Key, Span, SpanMessage, result_of, spans_of
 from boolab.logs.step_builder import elapsed_ms
@@ -455,7 +455,6 @@ def _usage(span: Span) -> Usage:
     entered, output = figure("input_tokens", "prompt_tokens"), figure("output_tokens", "completion_tokens")
     cached = figure("cache_read.input_tokens", "cache_read_input_tokens")
     cache_write = figure("cache_creation.input_tokens", "cache_creation_input_tokens")
-    if entered is not None and entered < (cached or 0) + (cache_write or 0):
-        entered += (cached or 0) + (cache_write or 0)
+    entered = all_input(entered, cached, cache_write)
     reasoning = figure("reasoning.output_tokens", "reasoning_tokens")
     return Usage(entered, output, cached, reasoning, micro(span.about.get("gen_ai.usage.cost")), cache_write)

@@ -67,7 +67,7 @@ def test_a_result_fails_by_its_flag_or_by_what_its_parts_say() -> None:
 
 def test_usage_includes_cached_tokens_and_times_are_milliseconds() -> None:
     (run,) = load_runs(own(HERE))
-    assert run.steps[1].response.usage == Usage(1100, 60, 990, None, 2000)
+    assert run.steps[1].response.usage == Usage(1100, 60, 990, None, 2000, 0)
     assert [step.start_ms for step in run.steps] == [0, 3000, 6600, 60_000]
     assert run.steps[0].model_ms == 2000
     assert {step.response.finish_reason for step in run.steps} == {None}
