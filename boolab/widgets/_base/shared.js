@@ -89,6 +89,20 @@ function keys(element, handlers, inFields = []) {
   });
 }
 
+// The keys of a slider. JupyterLab has arrows as shortcuts of its own, so they are not left to the field.
+function sliderKeys(input) {
+  const to = (place) => {
+    const before = input.value;
+    input.value = place;
+    if (input.value !== before) input.dispatchEvent(new Event("input"));
+  };
+  const by = (steps) => () => to(Number(input.value) + steps);
+  keys(input, {
+    ArrowRight: by(1), ArrowUp: by(1), ArrowLeft: by(-1), ArrowDown: by(-1), PageUp: by(10), PageDown: by(-10),
+    Home: () => to(0), End: () => to(input.max),
+  });
+}
+
 // Set traits of a model, and send them to the kernel, if there is one.
 function change(model, values) {
   for (const [name, value] of Object.entries(values)) model.set(name, value);

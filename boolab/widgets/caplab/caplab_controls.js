@@ -53,20 +53,6 @@ function marksOf(axis, values, recommended, at, onRecord = null) {
   return marks;
 }
 
-// The keys of a slider. JupyterLab has arrows as shortcuts of its own, so they are not left to the field.
-function sliderKeys(input) {
-  const to = (place) => {
-    const before = input.value;
-    input.value = place;
-    if (input.value !== before) input.dispatchEvent(new Event("input"));
-  };
-  const by = (steps) => () => to(Number(input.value) + steps);
-  keys(input, {
-    ArrowRight: by(1), ArrowUp: by(1), ArrowLeft: by(-1), ArrowDown: by(-1), PageUp: by(10), PageDown: by(-10),
-    Home: () => to(0), End: () => to(input.max),
-  });
-}
-
 // A slider beside the figure: values that are evenly apart.
 function limitSlider(axis, act) {
   const output = h("output", {});

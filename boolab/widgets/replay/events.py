@@ -137,14 +137,20 @@ def moments_of(run: Run, opening: Mapping[int, Message], shown_ids: Collection[s
             kind = kinds.get((step_number - 1, text)) or ("input" if message.role == "user" else message.role)
             moments[min(step_number, n) - 1].append({"kind": kind, "t_ms": None, "text": describe_text(text)})
     for event in run.events:
-        after = _event_step(event, n)
         if event.kind in _INPUT_EVENTS | _ROW_EVENTS or str(event.payload.get("run_id")) in shown_ids:
             continue
-        step = after if event.kind in _STEP_EVENTS and after else after + 1
-        moments[min(max(step, 1), n) - 1].append({"kind": event.kind, "t_ms": event.t_ms, "text": _text_of(event)})
+        moments[min(max(shown_at(event, n), 1), n) - 1].append(
+            {"kind": event.kind, "t_ms": event.t_ms, "text": _text_of(event)}
+        )
     for step_record, events in zip(run.steps, moments, strict=True):
         events.extend({"kind": "shadow", "t_ms": None, "text": rule} for rule in step_record.shadow_stops)
     return moments
+
+
+def shown_at(event: Event, last: int) -> int:
+    """The step with which an event is shown, of a run of so many steps; the next one where it came between two."""
+    after = _event_step(event, last)
+    return after if event.kind in _STEP_EVENTS and after else after + 1
 
 
 def _event_step(event: Event, last: int) -> int:

@@ -6,6 +6,27 @@ const LONGEST_WAIT_MS = 2000;
 
 const clamp = (value, low, high) => Math.max(low, Math.min(high, value));
 
+// What a reader looks for, as a pattern: the words themselves, in any case.
+const sought = (query) => (query ? new RegExp(query.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&"), "gi") : null);
+
+// The texts of a step that a search looks through.
+function textsOf(data, n) {
+  const step = data.steps[n - 1];
+  const texts = [step.text, step.reasoning, step.error];
+  for (const call of step.calls) texts.push(call.tool, ...shownOf(call), call.result);
+  for (const event of step.events ?? []) texts.push(event.text);
+  for (const turn of data.turns ?? []) if (turn.first === n) texts.push(turn.text);
+  for (const row of data.between ?? []) if (row.after === n) texts.push(row.details);
+  return texts;
+}
+
+// What a card shows of a call's arguments, as texts.
+function shownOf(call) {
+  const fields = (call.fields ?? []).flatMap(([name, text]) => [name, text]);
+  const lines = (call.edits ?? []).flatMap((edit) => [edit.path, ...edit.rows.map(([, ...parts]) => parts.join(""))]);
+  return [call.about, ...fields, ...lines];
+}
+
 // A run drawn into an element, its state in traits. `openRun(index)` opens a subagent's run; `above`, if this is one's, is
 // the run that started it. Returns what its keys do and what ends it.
 function playerOf(el, data, traits, { openRun, above }) {

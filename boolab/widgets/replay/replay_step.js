@@ -12,9 +12,6 @@ const FOLD_CHARS = 2000;
 const WRAP = 96; // about as many characters fit into a line
 const MOST_MARKED = 2000;
 
-// What a reader looks for, as a pattern: the words themselves, in any case.
-const sought = (query) => (query ? new RegExp(query.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&"), "gi") : null);
-
 function hitsIn(text, pattern) {
   return pattern && text ? (text.match(pattern) ?? []).length : 0;
 }
@@ -70,24 +67,6 @@ function inWords(data, n) {
   });
   const more = step.calls.length > 3 ? ` and ${plural(step.calls.length - 3, "more call")}` : "";
   return `step ${count(n)} of ${count(data.steps.length)}: ${calls.join("; ") || "text"}${more}`;
-}
-
-// The texts of a step that a search looks through.
-function textsOf(data, n) {
-  const step = data.steps[n - 1];
-  const texts = [step.text, step.reasoning, step.error];
-  for (const call of step.calls) texts.push(call.tool, ...shownOf(call), call.result);
-  for (const event of step.events ?? []) texts.push(event.text);
-  for (const turn of data.turns ?? []) if (turn.first === n) texts.push(turn.text);
-  for (const row of data.between ?? []) if (row.after === n) texts.push(row.details);
-  return texts;
-}
-
-// What a card shows of a call's arguments, as texts.
-function shownOf(call) {
-  const fields = (call.fields ?? []).flatMap(([name, text]) => [name, text]);
-  const lines = (call.edits ?? []).flatMap((edit) => [edit.path, ...edit.rows.map(([, ...parts]) => parts.join(""))]);
-  return [call.about, ...fields, ...lines];
 }
 
 // The contents of a step's row in the transcript: see the top of this file.

@@ -82,57 +82,63 @@ def step_rows(
 ) -> list[dict[str, Any]]:
     """The steps with their calls; `nested` has the places of the subagents by the step and call that started them."""
     lengths = ([number] * (turn["last"] + 1 - turn["first"]) for number, turn in enumerate(turns, 1))
-    turn_numbers = chain.from_iterable(lengths)
-    step_of_outcome: dict[tuple[str, str, str], int] = {}
-    step_of_call: dict[tuple[str, str], int] = {}
-    window = ""  # the last result that showed lines of an open file
-    rows = []
-    for step, turn, events, counts in zip(run.steps, turn_numbers, moments, streaks, strict=True):
+    rows, turn_numbers = StepRows(nested), chain.from_iterable(lengths)
+    return [rows.add(*each) for each in zip(run.steps, turn_numbers, moments, streaks, strict=True)]
+
+
+class StepRows:
+    """Makes the rows of steps, one after the other: a card names the steps before it that are the same."""
+
+    def __init__(self, nested: Mapping[tuple[int | None, int | None], int] | None = None) -> None:
+        self._nested = {} if nested is None else nested
+        self._step_of_outcome: dict[tuple[str, str, str], int] = {}
+        self._step_of_call: dict[tuple[str, str], int] = {}
+        self._window = ""  # the last result that showed lines of an open file
+
+    def add(self, step: Step, turn: int, events: list[dict[str, Any]], streaks: Sequence[int]) -> dict[str, Any]:
+        """The row of the next step; `streaks`: for each call, how many in a row were the same up to it."""
         response, usage = step.response, step.response.usage
         times = _call_times(step)
         calls = []
         for index, (call, result) in enumerate(zip(response.tool_calls, step.results, strict=True)):
-            first_step = step_of_outcome.get(_outcome(call, result)) if result is not None else None
+            first_step = self._step_of_outcome.get(_outcome(call, result)) if result is not None else None
             facts = {
-                "streak": counts[index],
-                "same_call_as": step_of_call.get((call.name, call.arguments)) if counts[index] > 1 else None,
+                "streak": streaks[index],
+                "same_call_as": self._step_of_call.get((call.name, call.arguments)) if streaks[index] > 1 else None,
                 "same_result_as": first_step,
-                "child": nested.get((step.index, index)),
+                "child": self._nested.get((step.index, index)),
             }
-            calls.append(_call(call, result, times[index], window) | facts)
-            step_of_call[call.name, call.arguments] = step.index
+            calls.append(_call(call, result, times[index], self._window) | facts)
+            self._step_of_call[call.name, call.arguments] = step.index
             if result is not None and is_window(result.content):
-                window = result.content
+                self._window = result.content
         for call, result in zip(response.tool_calls, step.results, strict=True):
             if result is not None and result.content:
-                step_of_outcome.setdefault(_outcome(call, result), step.index)
-        rows.append(
-            {
-                "turn": turn,
-                "start_ms": step.start_ms,
-                "duration_ms": step.duration_ms,
-                "model_ms": step.model_ms,
-                "ttft_ms": response.ttft_ms,
-                "finish": response.finish_reason,
-                "text": remove_commands(
-                    visible_text(response.text),
-                    ((tool_call.arguments, label_call(tool_call).value) for tool_call in response.tool_calls),
-                ),
-                "reasoning": describe_text(response.reasoning),
-                "error": describe_text(step.error),
-                "missing": sizes_of(text=response.text),
-                "usage": {
-                    "input": usage.input_tokens,
-                    "cached": usage.cached_tokens,
-                    "output": usage.output_tokens,
-                    "reasoning": usage.reasoning_tokens,
-                    "cost": None if usage.cost is None else usage.cost / MICRO,
-                },
-                "calls": calls,
-                "events": events,
-            }
-        )
-    return rows
+                self._step_of_outcome.setdefault(_outcome(call, result), step.index)
+        return {
+            "turn": turn,
+            "start_ms": step.start_ms,
+            "duration_ms": step.duration_ms,
+            "model_ms": step.model_ms,
+            "ttft_ms": response.ttft_ms,
+            "finish": response.finish_reason,
+            "text": remove_commands(
+                visible_text(response.text),
+                ((tool_call.arguments, label_call(tool_call).value) for tool_call in response.tool_calls),
+            ),
+            "reasoning": describe_text(response.reasoning),
+            "error": describe_text(step.error),
+            "missing": sizes_of(text=response.text),
+            "usage": {
+                "input": usage.input_tokens,
+                "cached": usage.cached_tokens,
+                "output": usage.output_tokens,
+                "reasoning": usage.reasoning_tokens,
+                "cost": None if usage.cost is None else usage.cost / MICRO,
+            },
+            "calls": calls,
+            "events": events,
+        }
 
 
 def _outcome(call: ToolCall, result: ToolResult | None) -> tuple[str, str, str]:
