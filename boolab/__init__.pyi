@@ -89,6 +89,7 @@ from boolab.widgets.caplab.widget import CapLab as CapLab
 from boolab.widgets.compare.widget import Compare as Compare
 from boolab.widgets.heatmap.widget import Heatmap as Heatmap
 from boolab.widgets.labeler.widget import Labeler as Labeler
+from boolab.widgets.live.widget import Live as Live
 from boolab.widgets.replay.widget import Replay as Replay
 from boolab.widgets.sweep_view.widget import SweepView as SweepView
 from boolab.widgets.watch_view.widget import watch as watch

@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -32,6 +32,7 @@ from boolab.stats.recommend.desk_session import Desk
 from boolab.widgets._base.standalone_html import PagePart
 from boolab.widgets._base.widget import Shown
 from tests.browser.chromium import HOW_TO_GET_IT, program, started
+from tests.browser.examples import ShownLive, make_step
 
 POLLS: Final = ("wait_for_build",)
 TASK: Final = "Find out how this program decides when to stop."
@@ -51,6 +52,7 @@ class Picture(NamedTuple):
     prepare: Callable[[Page], object] | None = None
     theme: str = "light"
     height: int | None = None
+    width: int = WIDTH
 
 
 def plots(folder: Path, runs: Sequence[bl.Run]) -> None:
@@ -142,6 +144,7 @@ def widgets(runs: Sequence[bl.Run]) -> list[Picture]:
         Picture("compare.png", bl.Compare("boocode", "claude_code", script=script)),
         Picture("sweep.png", view, choose_a_setting),
         Picture("labeler.png", labeler(runs), height=740),
+        *live(),
     ]
 
 
@@ -149,6 +152,84 @@ def labeler(runs: Sequence[bl.Run]) -> LiveDesk:
     """A desk in the middle of its questions."""
     with tempfile.TemporaryDirectory() as folder:
         return LiveDesk(runs, Path(folder))
+
+
+NARROW: Final = 420
+
+
+def call(name: str, **arguments: str) -> list[dict[str, Any]]:
+    """The calls of a step of the live picture."""
+    return [{"name": name, "arguments": arguments}]
+
+
+LIVE: Final[list[Any]] = [
+    {
+        "text": "I look for the place where the threshold is compared.",
+        "tool_calls": call("search_text", pattern="doom_loop", path="src"),
+        "latency_ms": 1200,
+    },
+    {"tool_calls": call("read_file", path="src/limits.py"), "latency_ms": 900},
+    {
+        "text": "The comparison is off by one: the third equal call must stop the run, not the fourth.",
+        "tool_calls": call(
+            "edit_file",
+            path="src/limits.py",
+            old_string="    if streak > threshold:\n",
+            new_string="    if streak >= threshold:\n",
+        ),
+        "latency_ms": 2100,
+    },
+    {"tool_calls": call("run_tests", path="tests/test_limits.py"), "latency_ms": 700, "repeat": 3},
+]
+"""What the agent of the live picture does: it gets stuck on a test that fails for another reason."""
+RESULTS: Final = {
+    "search_text": {"text": "src/limits.py:14: def stop_reason(streak, threshold):  # doom_loop", "latency_ms": 120},
+    "read_file": {
+        "text": "def stop_reason(streak, threshold):\n    if streak > threshold:\n        return 'doom_loop'\n"
+    },
+    "edit_file": {"text": "src/limits.py was changed."},
+    "run_tests": {
+        "error": "FAILED test_limits.py::test_budget_counts_each_call\nE   assert 4 == 5\n1 failed, 11 passed",
+        "latency_ms": 3400,
+    },
+}
+MESSAGE_BEFORE: Final = 5
+"""The step of the live picture before which the user's message comes."""
+
+
+def live() -> list[Picture]:
+    """A run that repeats itself, before its doom-loop threshold stops it: light and dark, wide and narrow."""
+    usage = [
+        {"input_tokens": 1800 + 320 * n, "output_tokens": 60, "cost_usd": 0.0063 + 0.001 * n} for n in range(len(LIVE))
+    ]
+    items = [{**item, "usage": each} for item, each in zip(LIVE, usage, strict=True)]
+    task = "Fix the doom-loop threshold: it stops one call too late."
+
+    async def drive() -> ShownLive:
+        agent = bl.Agent("fixer", max_steps=14, tool_budget=20, doom_loop=4)
+        shown = bl.Live(agent, task, model=bl.ScriptedModel(items, tools=RESULTS), paused=True)
+        for number in range(1, 7):
+            if number == MESSAGE_BEFORE:
+                shown.send("The budget test is wrong on main too: leave it.")
+            await make_step(shown, number)
+        shown.set_limits(max_steps=10)
+        now = {"step": 7, "what": "tool", "text": "run_tests tests/test_limits.py"}
+        picture = ShownLive(shown, state="running", now=now)
+        shown.stop()
+        await shown.wait()
+        return picture
+
+    shown = asyncio.run(drive())
+    return [
+        Picture(f"live{name}{'' if theme == 'light' else '_dark'}.png", shown, still, theme, width=width)
+        for name, width in (("", WIDTH), ("_narrow", NARROW))
+        for theme in ("light", "dark")
+    ]
+
+
+def still(page: Page) -> None:
+    """The end of its last card, with nothing that blinks."""
+    page.add_style_tag(content=".boolab * { animation: none !important; }")
 
 
 async def sweep(view: bl.SweepView) -> None:
@@ -176,7 +257,8 @@ def take(browser: Browser, picture: Picture, folder: Path) -> None:
     with tempfile.TemporaryDirectory() as place:
         path = Path(place) / "page.html"
         picture.widget.to_html(path)
-        page = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT}, device_scale_factor=SCALE)
+        width = picture.width
+        page = browser.new_page(viewport={"width": width, "height": HEIGHT}, device_scale_factor=SCALE)
         page.goto(f"{path.as_uri()}#{picture.theme}")
         page.locator("#views .boolab").first.wait_for()
         if picture.prepare is not None:
@@ -187,9 +269,9 @@ def take(browser: Browser, picture: Picture, folder: Path) -> None:
         if (
             height <= HEIGHT + MARGIN
         ):  # a screenshot of a longer page resizes the window, and its panes lose their place
-            image = Image.open(io.BytesIO(page.screenshot(clip=FloatRect(x=0, y=0, width=WIDTH, height=height))))
+            image = Image.open(io.BytesIO(page.screenshot(clip=FloatRect(x=0, y=0, width=width, height=height))))
         else:
-            clip = FloatRect(x=0, y=0, width=WIDTH, height=height)
+            clip = FloatRect(x=0, y=0, width=width, height=height)
             image = Image.open(io.BytesIO(page.screenshot(clip=clip, full_page=True)))
         page.close()
     save(image, folder / picture.name)

@@ -12,7 +12,9 @@ from typing import Final
 
 import boolab as bl
 from boolab.io.resources import data_path
+from boolab.widgets._base.standalone_html import PagePart
 from boolab.widgets._base.widget import Shown
+from boolab.widgets.live.widget import Live
 from tests.support.growing import claude_lines, encoded
 from tests.support.project import ROOT
 
@@ -84,6 +86,58 @@ def labeler() -> Shown:
     return desk
 
 
+class ShownLive(Shown):
+    """A live run between two of its steps, as it is where a kernel runs: a page of it has no controls."""
+
+    def __init__(self, live: Live, **changes: object) -> None:
+        self._live, self._data = live, {**live.data, **changes}
+
+    def _title(self) -> str:
+        return self._live._title()
+
+    def _text(self) -> str:
+        return self._live._text()
+
+    def _picture(self) -> bytes:
+        return self._live._picture()
+
+    def __repr__(self) -> str:
+        return repr(self._live)
+
+    def _parts(self) -> list[PagePart]:
+        return [PagePart("live", self._data, {"opened": None})]
+
+    def _runs(self) -> dict[str, PagePart]:
+        return self._live._runs()
+
+
+async def make_step(live: Live, number: int) -> None:
+    """Run the step of that number, and no further one."""
+    live.step()
+    while live.state != "paused" or live.data["n_steps"] < number:  # noqa: ASYNC110 - another thread runs it
+        await asyncio.sleep(0.002)
+
+
+def live() -> Shown:
+    """A run that repeats itself, paused before a step that has another cap; in a thread, as a sweep."""
+
+    async def drive() -> Shown:
+        look = {"text": "Looking.", "tool_calls": [{"name": "ls", "arguments": {"path": "src"}}], "repeat": "forever"}
+        agent = bl.Agent("walker", max_steps=12, doom_loop=5, policy="boocode")
+        shown = bl.Live(agent, "Look around.", model=bl.ScriptedModel([look]), paused=True)
+        for number in (1, 2, 3):
+            await make_step(shown, number)
+        shown.set_limits(max_steps=9)
+        shown.send("Look elsewhere.")
+        picture = ShownLive(shown)
+        shown.stop()
+        await shown.wait()
+        return picture
+
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, drive()).result()
+
+
 EXAMPLES: Final[dict[str, Callable[[], Shown]]] = {
     "Replay": lambda: bl.Replay(failing()),
     "CapLab": caplab,
@@ -92,6 +146,7 @@ EXAMPLES: Final[dict[str, Callable[[], Shown]]] = {
     "SweepView": sweep_view,
     "WatchView": watch_view,
     "Labeler": labeler,
+    "Live": live,
     "AgentEditor": lambda: bl.AgentEditor(data_path("agents") / "AGENTS.md"),
 }
 

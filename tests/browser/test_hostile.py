@@ -1,8 +1,10 @@
 """Words of a log are shown as words: nothing in them runs, loads, or becomes a part of the page."""
 
+import asyncio
 import json
 import re
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -57,6 +59,23 @@ def labeler() -> Shown:
         return bl.Labeler(hostile_runs(), {"max_steps": [3]}, labels=f"{folder}/labels.jsonl", criterion=NAME, who=NAME)
 
 
+def live() -> Shown:
+    """A live run whose task, steps, errors and limits are hostile."""
+    model = bl.ScriptedModel([{"text": NAME, "tool_calls": [{"name": "ls", "arguments": {"path": NAME}}]}, NAME])
+
+    async def drive() -> Shown:
+        shown = bl.Live(bl.Agent("a", description=NAME, prompt=NAME), NAME, model=model)
+        await shown.wait()
+        run = hostile_run()
+        for step in run.steps:
+            shown._cards.add(step, run)
+        shown._fault = shown._failed = NAME
+        return shown
+
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, drive()).result()
+
+
 SHOWN: Final[dict[str, Callable[[], Shown]]] = {
     "Replay": lambda: bl.Replay(hostile_run()),
     "SweepView": sweep_view,
@@ -68,6 +87,7 @@ OTHERS: Final[dict[str, Callable[[], Shown]]] = {
     "Compare": lambda: bl.Compare(*hostile_runs()[:2]),
     "AgentEditor": agent_editor,
     "Labeler": labeler,
+    "Live": live,
 }
 """Looked at in one theme only: their pages take long to make."""
 

@@ -59,6 +59,7 @@ def every_widget_has_its_files() -> None:
         "Compare": bl.Compare(run, more[0]),
         "SweepView": bl.SweepView(),
         "Labeler": bl.Labeler(runs, {"max_steps": [4]}, labels="labels.jsonl", criterion="tests pass"),
+        "Live": bl.Live(None, "Hello", model=bl.ScriptedModel(["Hi."])),
         "AgentEditor": bl.AgentEditor(editor),
         "WatchView": bl.watch(data_path("datasets") / "runs", bl.max_steps(4), idle=1e9),
     }

@@ -26,7 +26,7 @@ def every() -> Any:
 
 TOP: Final = """
     Abort Agent AgentEditor AnthropicModel BoolabError CapLab Compaction Compare GitWorld Guard Heatmap Inbox
-    Labeler LocalModel Monitor OpenAIModel Policy Question RecordedModel Replay Run ScriptedModel SettingError
+    Labeler Live LocalModel Monitor OpenAIModel Policy Question RecordedModel Replay Run ScriptedModel SettingError
     SimulatedModel Step StopRule Store SweepView ToolContext ToolError audit bash_tool boundaries_df branch calls_df
     compare_policies counterfactual cycle detectors divergences doom_loop dynamic_turns error_streak errors events_df
     finish_reasons_df first_divergence fit_profile fixed_turns judge label learn_stop load_agents load_dataset load_runs

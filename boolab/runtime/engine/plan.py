@@ -296,8 +296,8 @@ def with_changeable_limits(plan: TurnPlan) -> TurnPlan:
     if not plan.changeable:
         return plan
     repeats = plan.policy.detectors.repeat_rule(LIMITS["doom_loop"].min_value).detectors()
-    counted = repeats if "doom_loop" in plan.limits.settings else ()
-    return replace(plan, detectors=tuple(dict.fromkeys((*plan.detectors, *counted))), judges=True)
+    streaks = repeats if "doom_loop" in plan.limits.settings else ()
+    return replace(plan, detectors=tuple(dict.fromkeys((*plan.detectors, *streaks))), judges=True)
 
 
 def _policy_or_name(agent: Agent, options: TurnOptions) -> Policy | str:

@@ -6,6 +6,7 @@ import inspect
 from collections import deque
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from secrets import token_hex
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar, Unpack
@@ -13,7 +14,7 @@ from typing import Any, Final, Self, TypeVar, Unpack
 from boolab.core.messages import Message, Text
 from boolab.core.run import Run
 from boolab.core.surrogates import whole_message, whole_text
-from boolab.core.types import Step
+from boolab.core.types import Step, ToolCall
 from boolab.errors import BoolabError, SettingError, forgot_await
 from boolab.harnesses.presets import get_policy
 from boolab.limits.ladder import Progress
@@ -34,7 +35,7 @@ from boolab.runtime.engine.plan import (
 )
 from boolab.runtime.engine.portal import wait_for
 from boolab.runtime.engine.resume import count_continuations, resume_turn, without_changes
-from boolab.runtime.engine.turn import CLOSED, STOPPED, Turn
+from boolab.runtime.engine.turn import ASKED, CLOSED, EXECUTING, STOPPED, Turn
 
 KEYWORD_ONLY: Final = inspect.Parameter.KEYWORD_ONLY
 F = TypeVar("F", bound=Callable[..., Any])
@@ -269,13 +270,26 @@ class StartedRun:
         plan, limits = self._turn.plan, self._turn.limits
         rules = [rule for rule in (limits.rule, limits.response_rule) if rule is not None]
         guards = dict.fromkeys((*plan.call_guards, *plan.response_guards, *plan.boundary_guards, *plan.asking))
-        rules += [guard.at(threshold) for guard in guards for threshold, _ in guard.ladder]
-        return tuple({str(leaf): leaf for rule in rules for leaf in rule.leaves()}.values())
+        for guard in guards:
+            rules += [guard.at(threshold) for threshold, _ in guard.ladder]
+        return tuple({str(leaf): leaf for leaf in chain.from_iterable(rule.leaves() for rule in rules)}.values())
 
     @property
     def stopped(self) -> bool:
         """Whether something has stopped the run, so that no further step follows."""
         return self._turn.step.state in (STOPPED, CLOSED)
+
+    @property
+    def awaits_answer(self) -> bool:
+        """Whether a request is out, and its response has not come."""
+        return self._turn.step.state == ASKED
+
+    @property
+    def running_call(self) -> ToolCall | None:
+        """The call that is executed now, the first one where there are several; None while none is."""
+        step = self._turn.step
+        calls = () if step.state != EXECUTING or step.response is None else step.response.tool_calls
+        return next((call for call, result in zip(calls, step.results, strict=False) if result is None), None)
 
     def snapshot(self) -> Run:
         """The record so far, as of a run that is paused here; the whole record once the run has ended."""

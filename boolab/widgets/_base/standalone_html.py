@@ -76,6 +76,7 @@ _REPLAY: Final = (
 _PIECES: Final = {
     "caplab": tuple(f"caplab/caplab_{part}" for part in ("numbers", "trial", "chart", "frontier", "controls", "lists")),
     "agent_editor": ("_base/diff",),
+    "live": ("replay/replay_step", "replay/replay_card"),
     "compare": ("_base/diff",),
     "sweep_view": ("sweep_view/sweep_view_runs",),
     "replay": ("_base/traits", *(f"replay/replay_{part}" for part in _REPLAY)),
