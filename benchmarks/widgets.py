@@ -322,6 +322,75 @@ def measure_caplab(folder: Path, *, quick: bool) -> Iterator[Row]:
         yield Row(what, statistics.median(values), "ms", at_most=at_most, detail=detail)
 
 
+LIVE: Final = f"""
+import sys
+sys.path.insert(0, {str(Path(__file__).resolve().parent.parent)!r})
+import asyncio, time
+import boolab as bl
+from IPython.display import display
+
+def ls(path: str = ".") -> str:
+    return "a.py " * 40
+
+looks = [{{"text": "Looking further.", "tool_calls": [{{"name": "ls", "arguments": {{"path": f"src/{{n}}"}}}}],
+           "usage": {{"input_tokens": 900 + n, "output_tokens": 20, "cost_usd": 0.001}}}} for n in range(1_000)]
+agent = bl.Agent("walker", max_steps=None, tool_budget=None, doom_loop=None, policy="opencode_v1")
+
+async def lags(until):
+    late = []
+    while not until():
+        before = time.perf_counter()
+        await asyncio.sleep(0.002)
+        late.append(1000 * (time.perf_counter() - before) - 2)
+    return late
+
+async def idle(seconds):
+    end = time.perf_counter() + seconds
+    return await lags(lambda: time.perf_counter() > end)
+
+async def shown(steps):
+    model = bl.ScriptedModel([*looks[: steps - 1], "Done."])
+    live = bl.Live(agent, "Look around.", model=model, tools=[ls], paused=True)
+    display(live)
+    await asyncio.sleep(1)  # its first drawing is that of any widget
+    live.play()
+    began = time.perf_counter()
+    late = await lags(lambda: live._is_over)
+    took = time.perf_counter() - began
+    return [live.run.n_steps, took, *late, *await lags(lambda: live._drawn is not None and live.state == "ended")]
+"""
+LONG_TASKS: Final = """() => {
+  window.longTasks = [];
+  new PerformanceObserver((list) => window.longTasks.push(...list.getEntries().map((one) => one.duration)))
+    .observe({ type: "longtask" });
+}"""
+
+
+def measure_live(folder: Path, *, quick: bool) -> Iterator[Row]:
+    """Live: how late the kernel's event loop is while a run of quick steps is shown, and what its page takes."""
+    with started() as browser, lab_in(browser, folder) as jupyter:
+        jupyter.open(jupyter.write("live.ipynb", [LIVE, "bare = await idle(2)", "short = await shown(200)",
+                                                  f"long = await shown({300 if quick else 1_000})"]))  # fmt: skip
+        jupyter.page.evaluate(LONG_TASKS)
+        jupyter.run_all()
+        jupyter.page.wait_for_timeout(1_000)  # the last drawing
+        bare, short, long = jupyter.ask("[bare, short, long]")
+        tasks = jupyter.page.evaluate("window.longTasks")
+        rows = jupyter.page.locator(".boolab-live .step-row").count()
+    yield Row("the idle kernel's event loop, late by", statistics.median(bare), "ms", detail=_worst(bare))
+    for steps, took, *late in (short, long):
+        what = f"the same while Live shows {steps:,} quick steps"
+        detail = f"{_worst(late)}; the run took {took:.2f} s; in JupyterLab"
+        yield Row(what, statistics.median(late), "ms", at_most=50, detail=detail)
+    detail = f"{len(tasks)} of more than 50 ms, opening both views included; {rows} rows of steps in the page"
+    yield Row("the longest task of the page meanwhile", max(tasks, default=0.0), "ms", detail=detail)
+
+
+def _worst(late: Sequence[float]) -> str:
+    """The tail of some delays."""
+    return f"99% at most {statistics.quantiles(late, n=100)[-1]:.0f} ms, worst {max(late):.0f} ms"
+
+
 def atlas_runs(many: int) -> list[bl.Run]:
     """So many runs of the atlas, as if of one agent; once there are no more, the same with other ids and tasks."""
     every = [run for name in atlas_sets() for run in bl.load_dataset(name)]
@@ -423,6 +492,7 @@ PARTS: Final[dict[str, Callable[..., Iterator[Row]]]] = {
     "replay": measure_replay,
     "caplab": measure_caplab,
     "caplab_page": measure_caplab_page,
+    "live": measure_live,
     "sizes": measure_sizes,
 }
 
