@@ -1,8 +1,8 @@
 // A run while it happens: what it does now, the cards of its latest steps, and the limits that can be moved. Buttons and
-// fields send messages; what they change is drawn when the kernel says so.
+// fields send messages; what they change is drawn when the kernel reports it.
 
-const LATE_MS = 4000; // how long the kernel may take to answer before the page says that it has not
-const SILENT_MS = 12000; // how long it may say nothing at all while a run goes on
+const LATE_MS = 4000; // how long the kernel may take to answer before the page reports that it has not
+const SILENT_MS = 12000; // how long it may send nothing at all while a run continues
 const SAY_MS = 8000; // how often steps are announced at most
 const NEAR = 48; // pixels from the end within which the cards follow the run
 
@@ -13,7 +13,7 @@ const STATES = {
 function render({ model, el }) {
   let data = null;
   let dead = false; // whether the kernel is gone
-  let heard = performance.now();
+  let lastNews = performance.now();
   let announced = 0;
   let said = "";
   let late = 0;
@@ -99,7 +99,7 @@ function render({ model, el }) {
     const first = data === null;
     const follows = steps.scrollHeight - steps.scrollTop - steps.clientHeight < NEAR;
     data = given;
-    heard = performance.now();
+    lastNews = performance.now();
     clearTimeout(late);
     root.dataset.state = dead ? "dead" : data.state;
     drawHead();
@@ -145,7 +145,7 @@ function render({ model, el }) {
   function drawNow() {
     if (!data) return;
     const doing = data.now;
-    const silent = performance.now() - heard > SILENT_MS && !dead && !data.still && data.state !== "ended";
+    const silent = performance.now() - lastNews > SILENT_MS && !dead && !data.still && data.state !== "ended";
     root.classList.toggle("silent", silent);
     if (silent) tell("No news from the kernel: it is busy with a cell, or it has stopped. What the run does is not known.");
     if (dead || data.still || data.state === "ended") return void fill(now, data.end?.error && h("span", { class: "wrong said" }, visible(data.end.error)));
@@ -269,7 +269,7 @@ function render({ model, el }) {
   }
 
   const beat = () => {
-    heard = performance.now();
+    lastNews = performance.now();
     if (root.classList.contains("silent")) tell("");
   };
   const gone = () => {

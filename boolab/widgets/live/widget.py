@@ -36,7 +36,7 @@ from boolab.widgets.replay.widget import OpeningView, OpensRuns, picture_of, rep
 TICK_S: Final = 0.2
 """How often the kernel looks for news."""
 BEAT_S: Final = 2.0
-"""How often the view hears of the kernel while nothing happens, so that it can say when it no longer does."""
+"""How often the kernel gives a sign while nothing happens, so that the view can report when none comes."""
 GATE_S: Final = 0.05
 """How often a paused run looks whether it may continue."""
 MAX_PARTIAL: Final = 400
