@@ -5,7 +5,8 @@ packed, archived, backed up or converted, an evaluation is retried with the samp
 beside its logs. `Copies` takes the runs of all files, of related ones together, and decides by `boolab.logs.identity`:
 
 - A run that another one equals, or that is an earlier state of it, is left out. The longer one stays, and of equal ones
-  the harness's own log before a conversion, and that before what boolab wrote. What only the other has is added.
+  the harness's own log before a conversion, and that before what boolab wrote. What only the other has is added. Runs
+  with different ids are equal if their contents and all of their times are.
 - A run that begins with the history of another one, under an id of its own, keeps the steps that are its own. The
   history is in its prompt, and an event `branch` names the other run and how many of its steps they share.
 - Runs of one id that differ both stay, with a warning. So do runs without ids and times that say the same.
@@ -330,10 +331,12 @@ class Copies:
             return 0
         if not entry.conflicts_with(other):
             return shared.steps if entry.source in SESSIONS or entry.log_id or entry.agrees_with(other) else 0
-        if entry.source not in SESSIONS or other.source not in SESSIONS:
-            return 0
-        # without unique ids, two equal sessions are two; one that is longer began with a copy
-        return 0 if shared.steps == entry.digests.n_steps == other.digests.n_steps else shared.steps
+        if shared.steps == entry.digests.n_steps == other.digests.n_steps:
+            # copied under a new id; two equal runs whose times are not known, or are too few, may be repeats
+            is_rewritten = not step and entry.source == other.source and entry.agrees_with(other)
+            return shared.steps if is_rewritten and entry.digests.is_at_times_of(other.digests) else 0
+        is_session = entry.source in SESSIONS and other.source in SESSIONS
+        return shared.steps if is_session else 0  # one that is longer began with a copy
 
     def _are_related(self, entry: _Known, other: _Known) -> bool:
         if entry.lineage and entry.lineage in (other.log_id, other.run_id):

@@ -5,7 +5,8 @@ not. Digests are those of this process.
 
 - A response has the id of its provider. If that was made so that no other is like it, it decides. So do the ids of its
   calls, if all of them were. A shorter one, such as `msg_1`, decides with the content, if no times contradict.
-- Without ids, responses are the same if their content is, at the same place of the run and at the same time.
+- Without ids, responses are the same if their content is, at the same place of the run and at the same time. So are
+  runs with ids of their own, if that holds for all of their steps.
 - Without ids and times a copy and a repeat are alike: then only files with the same bytes hold the same runs.
 """
 
@@ -56,6 +57,12 @@ class RunDigests(NamedTuple):
     def began_with(self, other: RunDigests) -> bool | None:
         """Whether two runs began at the same time; None where it is not known."""
         return None if _UNKNOWN in (self.began, other.began) else self.began == other.began
+
+    def is_at_times_of(self, other: RunDigests) -> bool:
+        """Whether two runs have the same prompt and the same times, of which there are several."""
+        times = {*self.starts, *self.ends} - {_UNKNOWN}
+        same_times = self.starts == other.starts and self.ends == other.ends and self.began == other.began
+        return len(times) > 1 and _UNKNOWN not in self.times and same_times and self.prompt == other.prompt
 
     def sought(self, keys: Sequence[int]) -> list[int]:
         """The keys by which an origin of the run is sought that no log names.

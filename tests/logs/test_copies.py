@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import shutil
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import boolab as bl
+from boolab.core.messages import Message, Text
 from boolab.errors import ReadWarning
 from boolab.frames.runs import own_cost
 from boolab.logs import copies
-from boolab.logs.copies import SESSIONS
+from boolab.logs.copies import SESSIONS, FileRun
 from boolab.logs.fingerprint import fingerprint
-from boolab.logs.identity import Shared, is_unique, shared_steps
+from boolab.logs.identity import Shared, digests_of, is_unique, shared_steps
 from boolab.logs.log_files import readers
 from tests.support.cases import first
 from tests.support.samples import OWN, own
@@ -377,8 +382,56 @@ def test_many_equal_sessions_are_each_compared_with_few(
         return shared_steps(*args, **options)
 
     monkeypatch.setattr(copies, "shared_steps", counting)
-    assert len(runs_in(tmp_path)) == n_files
+    assert len(runs_in(tmp_path)) == (n_files if days else 1)
     assert len(compared) < 2 * n_files
+
+
+TIMED: Final = (
+    "claude_code/3a3a3a3a-1111-4222-8333-555555555555.jsonl",
+    "qwen/chats",
+    "copilot",
+    "gemini",
+    "tau2_bench",
+)
+CHANGES: Final[dict[str, Callable[[bl.Run, bl.Step], dict[str, Any]]]] = {
+    "none": lambda run, step: {},
+    "task": lambda run, step: {"task": ""},
+    "text": lambda run, step: {"steps": changed(run, step, response=step.response._replace(text="other"))},
+    "time": lambda run, step: {"steps": changed(run, step, start_ms=(step.start_ms or 0) + 1)},
+    "no time": lambda run, step: {"steps": changed(run, step, start_ms=None)},
+    "no beginning": lambda run, step: {"started_at": None},
+    "prompt": lambda run, step: {"prompt": (Message("user", (Text("other"),)),)},
+    "model": lambda run, step: {"model": "other"},
+    "label": lambda run, step: {"success": not run.success},
+}
+"""What makes another run of a copy under a new id; of the first two, nothing."""
+
+
+def changed(run: bl.Run, step: bl.Step, **values: Any) -> tuple[bl.Step, ...]:
+    return tuple(one._replace(**values) if one is step else one for one in run.steps)
+
+
+@functools.cache
+def timed_runs() -> list[bl.Run]:
+    """Runs of several formats with ids of their log and times, but without unique ids of responses."""
+    runs = [run for name in TIMED for run in runs_in(OWN / name)]
+    return [run for run in runs if len({step.start_ms for step in run.steps}) > 1 and not any(digests_of(run).ids)]
+
+
+@given(st.data(), st.sampled_from(sorted(CHANGES)), st.booleans())
+def test_copy_under_a_new_id_is_one_run_if_all_times_are_equal(data: st.DataObject, change: str, apart: bool) -> None:
+    run = replace(data.draw(st.sampled_from(timed_runs()), label="run"), success=True, log_id="one", parent_run_id=None)
+    step = data.draw(st.sampled_from([step for step in run.steps if step.start_ms is not None]))
+    copy = replace(run, run_id="other", log_id="other", **CHANGES[change](run, step))
+    found = copies.Copies(lambda path: path, holds_runs=True)
+    files = [FileRun(run, "a.jsonl", written=False), FileRun(copy, "b.jsonl", written=False)]
+    batches = [[file] for file in files] if apart else [files]
+    settled = [found.settle(batch) for batch in batches]
+    kept = [one for runs, _ in settled for of_file in runs for one in of_file]
+    notes = [note.text for _, texts in settled for note in texts]
+    is_copy = change in ("none", "task")
+    assert (len(kept) == 1) is is_copy
+    assert any("1 run is a copy of a run in" in note for note in notes) is is_copy
 
 
 def test_a_retried_evaluation_counts_its_samples_once(tmp_path: Path) -> None:
