@@ -92,7 +92,7 @@ def key(ax: Axes) -> list[str]:
     if legend is None:
         return []
     assert ax.figure is not None
-    ax.figure.canvas.draw()
+    draw(ax)
     return [text.get_text() for text in sorted(legend.get_texts(), key=_place)]
 
 
@@ -122,6 +122,13 @@ def drawn_rows(ax: Axes) -> dict[tuple[str, str], float]:
 
 
 def draw(ax: Axes) -> None:
+    """All of a drawing but its pixels: half of the time."""
+    figure = ax.get_figure(root=True)
+    assert figure is not None
+    figure.draw_without_rendering()
+
+
+def save(ax: Axes) -> None:
     figure = ax.get_figure(root=True)
     assert figure is not None
     figure.savefig(io.BytesIO(), format="png")
@@ -138,7 +145,7 @@ def test_the_axes_that_were_given_are_drawn_in_and_returned(plot: Any, ax: Axes)
 @pytest.mark.parametrize("plot", PLOTS)
 def test_no_setting_of_matplotlib_changes(plot: Any, ax: Axes) -> None:
     before = dict(mpl.rcParams)
-    draw(plot(RUNS, ax=ax))
+    save(plot(RUNS, ax=ax))
     assert before == dict(mpl.rcParams)
 
 

@@ -17,7 +17,7 @@ from boolab.core.types import Response, Step, Stop, ToolCall, ToolResult
 from boolab.errors import SettingError
 from boolab.plots import plot_scorecard, plot_survival, plot_timeline
 from boolab.plots.palette import CALL_LOOKS, STOP_LOOKS
-from tests.plots.test_plots import RUNS, UGLY, draw, ends, note, rows, title
+from tests.plots.test_plots import RUNS, UGLY, draw, ends, note, rows, save, title
 from tests.support.cases import first
 from tests.support.helpers import call, distinct, play, steps
 
@@ -74,7 +74,7 @@ def drawn(ax: Axes, name: str) -> tuple[list[float], list[float]]:
 def test_survival_is_drawn_as_stairs_from_one(ax: Axes) -> None:
     before = dict(mpl.rcParams)
     assert plot_survival(curve(), ax=ax) is ax
-    draw(ax)
+    save(ax)
     assert before == dict(mpl.rcParams)
     x, y = drawn(ax, "all")
     assert (x[::2], y[::2]) == ([0, 3, 5, 8, 9], [1, 0.6, 0.6, 0.24, 0.24])

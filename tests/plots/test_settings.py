@@ -21,7 +21,7 @@ from boolab.errors import SettingError
 from boolab.plots import plot_caps, plot_heatmap, plot_stop_reasons, plot_survival
 from boolab.plots._labels import _Label
 from boolab.plots.palette import GROUP_LOOKS, KEPT, SAVED, STOP_LOOKS
-from tests.plots.test_plots import UGLY, draw, note, title
+from tests.plots.test_plots import UGLY, draw, note, save, title
 from tests.support.cases import first
 
 NA = pd.NA
@@ -100,7 +100,7 @@ BOTH: list[Any] = [plot_caps, plot_heatmap]
 def test_plot_returns_its_axes_and_changes_no_settings_or_frame(plot: Any, ax: Axes) -> None:
     before, table = dict(mpl.rcParams), PAIRS.copy()
     assert plot(PAIRS, ax=ax) is ax
-    draw(ax)
+    save(ax)
     assert before == dict(mpl.rcParams)
     pd.testing.assert_frame_equal(PAIRS, table)
 

@@ -14,6 +14,7 @@ from boolab.harnesses.setting import Setting
 from boolab.io.resources import data_path
 from boolab.widgets.caplab.data import CapTables
 from boolab.widgets.caplab.question import Question
+from tests.support.cases import first
 
 FOLDER = data_path("datasets") / "families"
 
@@ -108,7 +109,7 @@ def test_survival_of_families_tells_agents_apart(runs: list[Run]) -> None:
 
 
 @pytest.mark.parametrize("agent", ["lead", "scout"])
-@pytest.mark.parametrize("cap", [5, 13, 21])
+@pytest.mark.parametrize("cap", first(2, [5, 13, 21]))
 def test_caplab_figures_of_an_agent_equal_counterfactual(runs: list[Run], agent: str, cap: int) -> None:
     tables = CapTables(runs, Question())
     setting = Setting(max_steps=cap, agent=agent)

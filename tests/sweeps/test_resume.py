@@ -181,9 +181,9 @@ def with_agent(**changes: Any) -> Callable[[Lab], dict[str, Any]]:
     [
         pytest.param(with_agent(prompt="You look twice."), id="prompt"),
         pytest.param(with_agent(policy=QUIET.vary(detectors={"doom_loop": 7})), id="policy"),
-        pytest.param(with_agent(policy=QUIET.vary(wrap_up={"summary": "model"})), id="summary"),
-        pytest.param(with_agent(tool_budget=1), id="budget"),
-        pytest.param(with_agent(temperature=0.5), id="temperature"),
+        pytest.param(with_agent(policy=QUIET.vary(wrap_up={"summary": "model"})), id="summary", marks=pytest.mark.slow),
+        pytest.param(with_agent(tool_budget=1), id="budget", marks=pytest.mark.slow),
+        pytest.param(with_agent(temperature=0.5), id="temperature", marks=pytest.mark.slow),
         pytest.param(lambda lab: {"model": lab.model("Done.")}, id="script"),
         pytest.param(lambda lab: {"score": said_done}, id="score"),
     ],

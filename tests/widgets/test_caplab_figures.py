@@ -22,7 +22,7 @@ from boolab.widgets.caplab.how_to_set import how_to_set
 from boolab.widgets.caplab.question import Question, groups_of
 from boolab.widgets.caplab.stops import chosen_columns
 from tests.support.caplab_cases import several
-from tests.support.cases import cases
+from tests.support.cases import cases, first
 from tests.support.samples import atlas
 
 LABELS = st.sampled_from([True, False, None])
@@ -66,7 +66,7 @@ def test_interval_of_savings_is_that_of_the_decision(name: str) -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["swebench-verified", "tau-airline", "intercode-bash"])
+@pytest.mark.parametrize("name", first(2, ["swebench-verified", "tau-airline", "intercode-bash"]))
 def test_the_titles_are_true_of_the_caps_in_the_figures(name: str) -> None:
     runs = atlas(name)
     lab = bl.CapLab(runs, objective="steps")

@@ -337,6 +337,7 @@ def test_replays_of_a_page_are_made_once_for_the_current_setting(
         return parts
 
     monkeypatch.setattr("boolab.widgets.caplab.widget.replay_parts", counted)
+    monkeypatch.setattr(bl.CapLab, "_picture", lambda _: b"")  # to draw it takes half of the time of a page
     lab = lab_of_all()
     lab.setting = {"max_steps": 3}
     lab.to_html()

@@ -31,7 +31,7 @@ from boolab.runtime.models.recorded import RecordedModel
 from boolab.runtime.models.recorder import record
 from boolab.runtime.models.recording import Chain, read_recording
 from boolab.runtime.models.scripted import ScriptedModel
-from tests.support.cases import cases
+from tests.support.cases import cases, first
 from tests.support.helpers import TOOLS, call, distinct, play, steps
 from tests.support.model_protocols import Said, Speaks, both, go
 from tests.support.model_server import CLOSE, ModelServer, stream
@@ -420,12 +420,13 @@ def test_excerpts_begin_shortly_before_what_differs(tmp_path: Path) -> None:
 # Files that are no whole recordings.
 
 
-def test_a_recording_that_is_cut_anywhere_plays_what_is_whole(tmp_path: Path) -> None:
+@pytest.mark.parametrize("begin", first(1, range(3)))
+def test_a_recording_that_is_cut_anywhere_plays_what_is_whole(tmp_path: Path, begin: int) -> None:
     path, cut = tmp_path / "a.jsonl", tmp_path / "cut.jsonl"
     first = recorded(path, [{"text": "é", "tool_calls": [call("look", what="é")]}, "ende"])
     data = path.read_bytes()
     header = data.index(b"\n") + 1
-    for end in range(header, len(data) + 1):
+    for end in [*range(header + begin, len(data), 3), len(data)]:
         cut.write_bytes(data[:end])
         whole = data[:end].endswith(b"\n") or data[end : end + 1] == b"\n"
         if whole:

@@ -166,7 +166,7 @@ def test_a_script_leaves_no_connection_open(speaks: Speaks, end: str) -> None:
     assert done.stdout.splitlines() == ["All done."] * 2 + ["aborted"]
 
 
-@both
+@pytest.mark.parametrize("speaks", first(1, PROTOCOLS), ids=repr)
 @pytest.mark.parametrize("virtual", first(1, [False, True]), ids=["real clock", "virtual clock"])
 @pytest.mark.parametrize("form", first(1, ["both in turn", "streams", "JSON"]))
 def test_abort_at_any_delta_closes_the_connection(speaks: Speaks, form: str, virtual: bool) -> None:
