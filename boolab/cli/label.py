@@ -151,7 +151,7 @@ def run(args: argparse.Namespace) -> int:
         print("\n".join(disagreement_lines(desk)))
         return 0
     if args.export:
-        return _export(desk, args.export)
+        return export_labels(desk, args.export)
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise SettingError(f"there is no terminal for the questions: {open_in_words(desk)}. See --status")
     for line in _opening(desk, args.criterion):
@@ -294,7 +294,8 @@ def disagreement_lines(desk: Desk) -> Iterator[str]:
         yield "No two people disagree."
 
 
-def _export(desk: Desk, name: str) -> int:
+def export_labels(desk: Desk, name: str) -> int:
+    """Write the labels to a table that `bl.label` reads: a row for each unit, with its turn."""
     import pandas as pd
 
     from boolab.io.csv_export import write_csv

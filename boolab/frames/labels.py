@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Any, Final
 
 from boolab.core.text import first_of
@@ -18,7 +18,7 @@ _UNKNOWN: Final = ("", "none", "null", "na", "nan", "unknown")
 _MAX_NAMES: Final = 5
 
 
-def check_keys(labels: Mapping[Any, Any], present: Container[Any], key: str) -> None:
+def check_keys(labels: Iterable[Any], present: Container[Any], key: str) -> None:
     """Raise `SettingError` if there are labels for what is not there."""
     unknown = [name for name in labels if name not in present]
     if unknown:

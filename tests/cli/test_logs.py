@@ -267,7 +267,7 @@ def test_labels_come_from_a_file(log: str, tmp_path: Path, capsys: pytest.Captur
     assert asked(capsys, log, "--labels", str(labels))["data"]["labelled_success"] == 2
     by_task = tmp_path / "labels.json"
     by_task.write_text(json.dumps([{"task": "airline/0", "success": None}, {"task": "airline/1", "success": False}]))
-    assert labels_of(by_task) == ("task", {"airline/0": None, "airline/1": False})
+    assert labels_of(by_task) == ("task", {("airline/0", None): None, ("airline/1", None): False})
     assert asked(capsys, log, "--labels", str(by_task))["data"]["labelled_success"] == 3
     assert asked(capsys, log, "--success", "ended")["data"]["success_by"] == "run ended by itself"
 
@@ -276,7 +276,7 @@ def test_labels_are_by_task_only_in_a_file_without_run_ids(tmp_path: Path) -> No
     path = tmp_path / "labels.csv"
     for columns, key in (("run_id,task", "run_id"), ("task,run_id", "run_id"), ("task,other", "task")):
         path.write_text(f"{columns},success\na,a,1\nb,b,0\n")
-        assert labels_of(path) == (key, {"a": True, "b": False})
+        assert labels_of(path) == (key, {("a", None): True, ("b", None): False})
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from io import StringIO
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Key: TypeAlias = Literal["run_id", "task"]
+UnitLabels: TypeAlias = Mapping[tuple[str, int | None], bool | None]
+"""Labels by the name of a run, or a task, and the number of a turn; None is the whole run."""
 Labels: TypeAlias = "Mapping[str, Any] | pd.Series[Any] | Callable[[Run], Any] | str | Path"
 LINES: Final = ".jsonl"
 _TABLES: Final = (".csv", ".json")
@@ -42,8 +45,8 @@ def label(runs: Runs, by: Labels, *, key: Key = "run_id", trust: Sequence[str] =
     Args:
         runs: A run, runs, or the path of a store or of logs. They stay as they are; copies are returned.
         by: A mapping or a Series from run ids (or tasks, see `key`) to labels; a callable that takes a run and gives
-            its label; the name of a setting that holds it; or a file: `.jsonl` as in docs/labels.md, whose labels may
-            be those of turns, `.csv` with the columns run_id (or task) and success, `.json` with a mapping or such
+            its label; the name of a setting that holds it; or a file: `.jsonl` as in docs/labels.md, `.csv` with the
+            columns run_id (or task), success and, where a label is that of a turn, turn, `.json` with a mapping or such
             rows. A label is True, False, 1, 0, a word such as yes, no, pass or fail, or None for unknown.
         key: What the keys of a mapping are: `run_id` or `task`.
         trust: Sources of evidence in a `.jsonl` file that count as labels, such as `["tests"]`: after a person and a
@@ -85,9 +88,13 @@ def label(runs: Runs, by: Labels, *, key: Key = "run_id", trust: Sequence[str] =
 def _add_flag(run: Run, value: object, origin: str, why: str) -> Run:
     """The run with a user's label; without one if it is unknown."""
     success = flag_of(value, origin)
-    if success is None:
-        return replace(run, success=None, labels=tuple([label for label in run.labels if label.turn is not None]))
-    return add_label(run, RunLabel(success, USER, why))
+    return _without_label(run, None) if success is None else add_label(run, RunLabel(success, USER, why))
+
+
+def _without_label(run: Run, turn: int | None) -> Run:
+    """The run without the label of a turn, or without its own."""
+    labels = tuple([label for label in run.labels if label.turn != turn])
+    return replace(run, success=None if turn is None else run.success, labels=labels)
 
 
 def _label_by_setting(runs: list[Run], name: str) -> list[Run]:
@@ -125,7 +132,7 @@ def label_by_file(runs: Sequence[Run], path: str | Path, trust: Sequence[str] = 
     check_trust(trust)
     if file.suffix.lower() != LINES:
         key, labels = labels_of(path)
-        return LabelledRuns(_label_by_key(list(runs), labels, key, file.name))
+        return LabelledRuns(_label_units(runs, labels, key, file))
     if not file.exists():
         raise SettingError(f"{file}: there is no such file")
     joined = JoinedLabels([read_labels(file)], trust)
@@ -143,29 +150,61 @@ def label_by_file(runs: Sequence[Run], path: str | Path, trust: Sequence[str] = 
     return LabelledRuns(labelled, notes, joined.unit_lines)
 
 
-def labels_of(path: str | Path) -> tuple[Key, dict[str, bool | None]]:
-    """The labels in a file: CSV with the columns `run_id` (or `task`) and `success`; JSON with a mapping, or rows."""
+def _label_units(runs: Sequence[Run], labels: UnitLabels, key: Key, file: Path) -> list[Run]:
+    """The runs with labels of theirs, or of their turns."""
+    from boolab.io.csv_export import escape_formula
+
+    names = {str(escape_formula(name)): name for name in [getattr(run, key) for run in runs]}
+    names |= {name: name for name in names.values()}  # a file that boolab wrote has names without formulas
+    check_keys(dict.fromkeys(name for name, _ in labels), names, key)
+    by_name: defaultdict[str, dict[int | None, bool | None]] = defaultdict(dict)
+    for (name, turn), success in labels.items():
+        by_name[names[name]][turn] = success
+    labelled = []
+    for run in runs:
+        turns = {step.turn for step in run.steps}
+        labelled_run = run
+        for turn, success in by_name.get(getattr(run, key), {}).items():
+            if turn is not None and turn not in turns:
+                raise SettingError(f"{file}: a label of turn {turn:,}, which run {run.run_id} does not have")
+            label = RunLabel(success, USER, file.name, None if has_one_turn(run) else turn)
+            labelled_run = (
+                _without_label(labelled_run, label.turn) if success is None else add_label(labelled_run, label)
+            )
+        labelled.append(labelled_run)
+    return labelled
+
+
+def labels_of(path: str | Path) -> tuple[Key, UnitLabels]:
+    """The labels in a file: CSV with the columns `run_id` (or `task`) and `success`; JSON with a mapping, or rows.
+
+    A column `turn` has the number of a turn, or nothing where the label is that of the run.
+    """
     file = user_path(path)
     try:
         text = read_file(file, MAX_BYTES).decode("utf-8-sig")
-        data = json.loads(text) if file.suffix.lower() == ".json" else list(csv.DictReader(text.splitlines()))
+        data = json.loads(text) if file.suffix.lower() == ".json" else list(csv.DictReader(StringIO(text, newline="")))
     except (OSError, ValueError, csv.Error) as error:
         reason = error.strerror if isinstance(error, OSError) else f"not readable as labels: {error}"
         raise SettingError(f"{file}: {reason}") from error
     if isinstance(data, Mapping):
-        return "run_id", {str(key): _flag(value, file, str(key)) for key, value in data.items()}
+        return "run_id", {(str(key), None): _flag(value, file, str(key)) for key, value in data.items()}
     if not isinstance(data, list) or not all(isinstance(row, dict) for row in data):
         raise SettingError(f"{file}: expected rows with run_id (or task) and success, or a mapping of run ids")
     key: Key = "task" if data and "run_id" not in data[0] and "task" in data[0] else "run_id"
-    labels: dict[str, bool | None] = {}
+    labels: dict[tuple[str, int | None], bool | None] = {}
     for number, row in enumerate(data, 1):
         if key not in row or "success" not in row:
             raise SettingError(f"{file}: row {number} has no {key if key not in row else 'success'}; "
                                "expected run_id (or task) and success")  # fmt: skip
-        name = str(row[key])
-        if name in labels:
-            raise SettingError(f"{file}: row {number} labels {name!r} a second time")
-        labels[name] = _flag(row["success"], file, name)
+        name, turn = str(row[key]), row.get("turn")
+        if turn not in (None, "") and not str(turn).isdecimal():
+            raise SettingError(f"{file}: row {number} has the turn {repr_of(turn)}; expected its number, or nothing")
+        unit = (name, None if turn in (None, "") else int(str(turn)))
+        if unit in labels:
+            which = "" if unit[1] is None else f"turn {unit[1]:,} of "
+            raise SettingError(f"{file}: row {number} labels {which}{name!r} a second time")
+        labels[unit] = _flag(row["success"], file, name)
     return key, labels
 
 
