@@ -15,8 +15,8 @@ import json
 import os
 import secrets
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -204,20 +204,35 @@ def append_lines(path: str | Path, lines: Iterable[Line], wait_s: float = 10.0) 
     Raises:
         SettingError: if it cannot be written.
     """
+    with locked(path, wait_s) as target:
+        append_locked(target, lines)
+
+
+@contextmanager
+def locked(path: str | Path, wait_s: float = 10.0) -> Iterator[Path]:
+    """Be the one who writes a file of labels, until the block ends: its place, with links followed.
+
+    Raises:
+        SettingError: if it cannot be written, or another program writes it for longer than `wait_s` seconds.
+    """
     from boolab.store.connection import lock  # SQLite comes with it, which reading does not need
 
     file = user_path(path)
-    data = b"".join([_encode(line) + b"\n" for line in lines])
     try:
         target = output_file(file)
         if not target.parent.is_dir():
             raise SettingError(f"{file}: there is no folder {target.parent}")
         with lock(target, wait_s, "a file of labels"):
-            _append(target, data)
+            yield target
     except StoreError as error:
         raise SettingError(f"{file}: {error.message}") from error
     except OSError as error:
         raise SettingError(f"{file}: it cannot be written: {error.strerror}") from error
+
+
+def append_locked(target: Path, lines: Iterable[Line]) -> None:
+    """Append lines to a file that is `locked`."""
+    _append(target, b"".join([_encode(line) + b"\n" for line in lines]))
 
 
 def _append(path: Path, data: bytes) -> None:

@@ -23,7 +23,7 @@ Verdict: TypeAlias = Literal["yes", "no", "open", "undecided", "waiting"]
 value is not a yes."""
 OUTCOMES: Final[Mapping[str, int]] = {"failure": FAILURE, "success": SUCCESS, "unknown": UNSURE}
 MAX_SHOWN: Final = 10
-"""So many open units may be shown, in any order."""
+"""So many units, from the first without an answer on, may be shown in any order."""
 _PRIOR_ANSWERS: Final = 4
 Ends: TypeAlias = Mapping[tuple[str, Any], int]
 """The number of units at which the test at the end was made, by axis and value."""
@@ -228,7 +228,8 @@ def _value_state(
         expected_answers=min(int(np.ceil(expected)), max_answers),
         max_answers=max_answers,
     )
-    return state, missing[:MAX_SHOWN] if is_open else missing[:0]
+    window = stop + np.flatnonzero(is_asked[stop:])[:MAX_SHOWN]
+    return state, window[outcomes[window] < 0] if is_open else missing[:0]
 
 
 def _success_rate(is_long: Flags, pi: float) -> float:

@@ -87,7 +87,7 @@ class Dialog:
         self._take_next()
 
     def _take_next(self) -> None:
-        self.question: AskedUnit | None = self.desk.next_unit
+        self.question: AskedUnit | None = self.desk.take_unit()
         self.card: UnitCard | None = self.question and card_of(self.question.run, self.question.unit)
 
     def _reason(self, question: AskedUnit) -> str:

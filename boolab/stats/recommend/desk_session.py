@@ -30,9 +30,11 @@ from boolab.logs.outcomes.label_file import (
     Line,
     OutcomeWord,
     append_lines,
+    append_locked,
     check_question,
     coin_of,
     draw_of,
+    locked,
     make_header,
     make_id,
     make_label,
@@ -42,6 +44,7 @@ from boolab.logs.outcomes.label_file import (
     place_of,
     read_labels,
 )
+from boolab.logs.outcomes.open_units import take_unit
 from boolab.logs.outcomes.resolve import Label, match_units, resolve_units
 from boolab.logs.units import LabelUnit
 from boolab.stats.desk.design import (
@@ -140,6 +143,20 @@ class Desk:
         `criterion`: what a success is, in the user's words; it stays in the file, and is fixed once there are answers.
         """
         self.check_agents()
+        with locked(self.file.path) as target:
+            was_new = not self.file.header
+            self.refresh()  # another person may have started meanwhile
+            if was_new and self.file.header.get("question") is not None:
+                if self.file.header["question"] != self.question:
+                    raise SettingError(
+                        f"{self.file.path}: another person has begun another question in it: start again"
+                    )
+                criterion = ""  # it is theirs
+            check_question(self.file, self.question)
+            self._start(target, criterion)
+
+    def _start(self, target: Path, criterion: str) -> None:
+        """Write what is missing into the locked file."""
         header, known = self.file.header, self.criterion
         is_new = criterion not in ("", known)
         if is_new and self.file.has_answers:
@@ -150,12 +167,14 @@ class Desk:
         if header.get("question") is None or (not self.file.has_answers and header["question"] != self.question):
             is_new = True
         if is_new:
-            self._append(make_header(criterion or known, self.question, header.get("seed")))
+            append_locked(target, [make_header(criterion or known, self.question, header.get("seed"))])
+            self.refresh()
         prints = self._new_prints()
         if prints:
             last = max((str(line["id"]) for line in self.file.lines if "id" in line), default="")
             line = make_order(prints, self._seed)
-            self._append({**line, "id": make_id(last)})  # later than all others, also in one second
+            append_locked(target, [{**line, "id": make_id(last)}])  # later than all others, also in one second
+            self.refresh()
 
     @property
     def criterion(self) -> str:
@@ -203,7 +222,7 @@ class Desk:
     @cached_property
     def labels(self) -> dict[int, Label]:
         """The labels of the file, by the index of the recorded unit."""
-        return resolve_units(self.file, self.recorded.units, self.trust)
+        return self._labels_of(self.file)
 
     @cached_property
     def state(self) -> DeskState:
@@ -266,6 +285,17 @@ class Desk:
             return repeated
         open_unit = self.state.unit
         return None if open_unit is None else self._asked(open_unit.print, open_unit)
+
+    def take_unit(self) -> AskedUnit | None:
+        """The next unit to ask this person about, which no other person looks at: of the next ten, in their order."""
+        with locked(self.file.path) as target:
+            self.refresh()
+            question = self.next_unit
+            if question is None or question.open_unit is None:
+                return question
+            open_units = {unit.print: unit for unit in self.state.units}
+            print_ = take_unit(target, [*open_units], self.who)
+            return self._asked(print_, open_units[print_])
 
     def answer(self, question: AskedUnit, outcome: OutcomeWord, **facts: Any) -> None:  # noqa: ANN401 - keys of a line
         """Write an answer; `facts` are further keys of its line, such as `note`."""
@@ -341,13 +371,25 @@ class Desk:
 
     def _answers_of(self, file: LabelFile) -> dict[str, OutcomeWord]:
         outcomes: dict[str, OutcomeWord] = {}
-        for row, (run, unit) in enumerate(zip(self.recorded.runs, self.recorded.units, strict=True)):
-            print_, is_run = self.prints[row], self.recorded.is_run(row)
-            label = label_of(run) if is_run else turn_label(run, unit.turn or 0)
-            if label is not None and label.success is not None and label.source not in (HAND, *self.trust):
-                outcomes[print_] = "success" if label.success else "failure"  # others are in the file
-        labels = self.labels if file is self.file else resolve_units(file, self.recorded.units, self.trust)
+        for row, success in self._successes.items():
+            outcomes[self.prints[row]] = "success" if success else "failure"
+        labels = self.labels if file is self.file else self._labels_of(file)
         return outcomes | {self.prints[row]: label.outcome for row, label in labels.items()}
+
+    @cached_property
+    def _successes(self) -> dict[int, bool]:
+        """The labels that are not from a file of labels, such as a benchmark's verdict, by the index of the unit."""
+        successes: dict[int, bool] = {}
+        for row, (run, unit) in enumerate(zip(self.recorded.runs, self.recorded.units, strict=True)):
+            label = label_of(run) if self.recorded.is_run(row) else turn_label(run, unit.turn or 0)
+            if label is not None and label.success is not None and label.source not in (HAND, *self.trust):
+                successes[row] = label.success
+        return successes
+
+    def _labels_of(self, file: LabelFile) -> dict[int, Label]:
+        """The labels of a file; evidence that is trusted comes after the labels that the logs have."""
+        labels = resolve_units(file, self.recorded.units, self.trust)
+        return {row: label for row, label in labels.items() if label.source == HAND or row not in self._successes}
 
     def _check_order(self) -> None:
         lines = [line["units"] for line in self.file.order_lines]

@@ -1,10 +1,13 @@
 """The desk with a file: it resumes, withdraws, appends new units, refuses another question, and asks some again."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -165,6 +168,102 @@ def test_two_people_share_a_file_and_disagree(tmp_path: Path) -> None:
     assert bob.answers[asked.print] == "unknown"
     bob.undo()
     assert bob.answers[asked.print] == "success"
+
+
+def test_people_who_start_together_share_one_question(tmp_path: Path) -> None:
+    """Both see a file that is not there yet."""
+    ann, bob, eve = (Desk(all_runs(), tmp_path / "new.jsonl", VALUES, who=who) for who in ("ann", "bob", "eve"))
+    other = Desk(all_runs(), tmp_path / "new.jsonl", {"max_steps": [7]}, who="dan")
+    ann.start("tests pass")
+    bob.start("it runs")
+    eve.start()
+    assert ann.units.prints == bob.units.prints == eve.units.prints
+    assert ann.criterion == bob.criterion == "tests pass"
+    assert sum("boolab_labels" in line for line in read_labels(ann.file.path).lines) == 1
+    with pytest.raises(SettingError, match="another person has begun another question"):
+        other.start("tests pass")
+
+
+def test_people_who_share_a_file_get_different_units(tmp_path: Path) -> None:
+    desks = [new_desk(tmp_path, who=who) for who in ("ann", "bob", "eve")]
+    taken = [desk.take_unit() for desk in desks]
+    order = [unit.print for unit in desks[0].state.units]
+    assert [asked.print for asked in taken if asked is not None] == order[:3]
+    ann, bob = taken[:2]
+    assert ann is not None
+    assert bob is not None
+    desks[1].answer(bob, "success")
+    assert desks[0].take_unit() == ann
+    after = desks[1].take_unit()
+    assert after is not None
+    assert after.print == order[3]
+    assert not {asked.print for asked in taken if asked is not None and asked is not bob} & {*desks[1].answers}
+
+
+def test_unit_of_a_person_who_left_comes_after_nine_others(tmp_path: Path) -> None:
+    ann, bob = new_desk(tmp_path), new_desk(tmp_path, who="bob")
+    left = ann.take_unit()
+    assert left is not None
+    asked = []
+    for _ in range(10):
+        question = bob.take_unit()
+        assert question is not None
+        asked.append(question.print)
+        bob.answer(question, "failure")
+    assert asked[-1] == left.print
+    assert len({*asked}) == 10
+
+
+def test_claims_that_are_old_or_unreadable_hold_nothing_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ann, bob = new_desk(tmp_path), new_desk(tmp_path, who="bob")
+    first, second = ann.take_unit(), bob.take_unit()
+    assert first is not None
+    assert second is not None
+    assert first.print != second.print
+    file = tmp_path / "labels.jsonl.open"
+    file.write_text(file.read_text()[:20])
+    assert bob.take_unit() == first
+    ann.take_unit()
+    monkeypatch.setattr("boolab.logs.outcomes.open_units.SECONDS", -1)
+    assert bob.take_unit() == first
+
+
+def send(process: subprocess.Popen[str], lines: str) -> list[str]:
+    """Write some lines to a process; returns what it printed for each."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(lines)
+    process.stdin.flush()
+    return [process.stdout.readline().strip() for _ in lines.splitlines()]
+
+
+@pytest.mark.slow
+def test_two_processes_on_one_file_answer_no_unit_twice(tmp_path: Path) -> None:
+    """One of them is killed while a unit is shown; the other one is asked about it in the end."""
+    new_desk(tmp_path)
+    code = f"""
+import sys
+from pathlib import Path
+from boolab.stats.recommend.desk_dialog import Dialog
+from tests.stats.desk.test_session import new_desk
+dialog = Dialog(new_desk(Path({str(tmp_path)!r}), who=sys.argv[1]))
+for line in sys.stdin:
+    print(dialog.question.print, flush=True)
+    if line.strip():
+        dialog.press("f")
+"""
+    command = [sys.executable, "-c", code]
+    pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen([*command, "ann"], **pipes) as ann, subprocess.Popen([*command, "bob"], **pipes) as bob:
+        people = {"ann": ann, "bob": bob}
+        assert len({send(process, "\n")[0] for process in people.values()}) == 2
+        shown = {name: send(process, "answer\nanswer\n\n") for name, process in people.items()}
+        ann.kill()
+        bob.communicate("answer\n" * 11, timeout=60)
+    labels = read_labels(tmp_path / "labels.jsonl").labels
+    answered = [line["print"] for line in labels]
+    assert len(answered) == len({*answered}) == 15
+    assert answered.index(shown["ann"][-1]) > 8
 
 
 def test_two_of_20_answers_are_asked_again_without_a_word(tmp_path: Path) -> None:
