@@ -14,6 +14,8 @@ from boolab.errors import BoolabError, SettingError
 from boolab.widgets.live import notebook
 from boolab.widgets.live.data import MAX_CHARS, WINDOW, cut
 from boolab.widgets.live.widget import Live
+from tests.support.model_protocols import CHAT, Said
+from tests.support.model_server import Gate, ModelServer, stream
 from tests.support.packed import unpacked
 
 SAME: Final[Any] = [{"tool_calls": [{"name": "ls"}], "repeat": "forever"}]
@@ -191,6 +193,7 @@ def test_rule_of_the_user_cannot_be_moved_and_is_counted() -> None:
     live, run = played(nothing, lambda: live_of(stop=bl.max_steps(3) | bl.max_cost(0.5, on_unknown="ignore")))
     data = live.data
     assert (run.n_steps, data["limits"]) == (3, [])
+    assert data["fixed"] == "The limits of this run cannot be changed on the way: stop= takes their place."
     assert [(one["label"], one["count"], one["threshold"], one["unit"]) for one in data["counts"]] == [
         ("step cap", 3, 3, ""),
         ("cost budget", None, 0.5, "usd"),
@@ -277,6 +280,25 @@ def test_card_that_cannot_be_made_ends_nothing(monkeypatch: pytest.MonkeyPatch) 
     live, run = played(nothing, lambda: live_of(stuck(max_steps=2)))
     assert run.stop_reason == "step_cap"
     assert live.data["fault"].startswith("step 2 cannot be shown (ZeroDivisionError")
+
+
+def test_simulated_model_gives_the_record_of_run() -> None:
+    options: Any = {"model": bl.SimulatedModel.load("coder"), "seed": 7}
+    agent = stuck(max_steps=9)
+    _, run = played(nothing, lambda: bl.Live(agent, "Fix it.", **options))
+    assert replace(run, run_id="") == replace(asyncio.run(bl.run(agent, "Fix it.", **options)), run_id="")
+
+
+def test_remote_model_is_left_in_mid_request_with_no_connection() -> None:
+    with ModelServer(stream(*CHAT.events(Said("I look.", [("c1", "ls", "{}")]))), [Gate()]) as server:
+
+        async def drive(live: Live) -> None:
+            await until(lambda: len(server.asked) == 2 and live.data["now"]["what"] == "model")
+            live.stop()
+
+        live, run = played(drive, lambda: bl.Live(stuck(), "go", model=CHAT.model(server.url), tools=[ls]))
+        server.wait_until_left()
+    assert (run.stop_reason, run.n_steps, live.data["rows"][0]["text"]) == ("aborted", 2, "I look.")
 
 
 def test_two_live_runs_at_once() -> None:

@@ -323,8 +323,12 @@ class StartedRun:
             >>> run.n_steps, run.stop.rule, run.events[0].payload["after_step"]
             (4, 'max_steps(4)', 2)
         """
-        self._turn.plan.change_limits(self._turn.limits, changes)
+        self.check_limits(changes)
         self._changes.append(changes)
+
+    def check_limits(self, changes: Mapping[str, int | None]) -> None:
+        """Raise `SettingError` where `set_limits` would, and change nothing."""
+        self._turn.plan.change_limits(self._turn.limits, changes)
 
     def abandon(self) -> Run:
         """Close the record as it stands, with `aborted`, from another thread: where a plain tool does not return."""

@@ -10,6 +10,7 @@ from typing import Any, Final
 from boolab.core.run import Run, stop_place
 from boolab.core.text import clean, clip
 from boolab.core.types import MICRO, Step
+from boolab.errors import SettingError
 from boolab.limits.call_identity import ObservedCall
 from boolab.limits.detectors.streaks import RepeatStreak
 from boolab.limits.stop import Threshold
@@ -122,6 +123,15 @@ def limits_of(
     return limits
 
 
+def why_fixed(live_run: StartedRun) -> str:
+    """Why no limit can be moved; empty where some can."""
+    try:
+        live_run.check_limits({})
+    except SettingError as error:
+        return f"{str(error)[0].upper()}{str(error)[1:]}."
+    return ""
+
+
 def counts_of(live_run: StartedRun) -> list[dict[str, Any]]:
     """What else counts: every threshold that holds and is none of the limits that can be moved."""
     own_reasons = {LIMITS[name].reason for name in live_run.changeable_limits}
@@ -160,7 +170,8 @@ def count_of(leaf: Threshold, counters: Mapping[str, int | None]) -> int | None:
 def _count_without(name: str, counters: Mapping[str, int | None]) -> int | None:
     """What would count towards a limit that is off."""
     counter = LIMITS[name].counter
-    return next((value for key, value in counters.items() if key.partition(":")[0] == counter), None)
+    known_counters = list(counters.items())  # a copy: another thread counts
+    return next((value for key, value in known_counters if key.partition(":")[0] == counter), None)
 
 
 def end_of(run: Run | None, fault: str) -> dict[str, str] | None:

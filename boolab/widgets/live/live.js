@@ -65,7 +65,7 @@ function render({ model, el }) {
   const note = h("input", { class: "message", type: "text", "aria-label": "A message to the agent", placeholder: "A message to the agent", autocomplete: "off" });
   const sendButton = h("button", { type: "button", class: "send", onclick: () => sendNote() }, "Send");
   const waiting = h("p", { class: "quiet waiting" });
-  const fixed = h("p", { class: "quiet", hidden: true }, "A stop rule takes the place of the policy's limits: they cannot be moved.");
+  const fixed = h("p", { class: "quiet fixed" });
   const hints = [["p", "pause, continue"], ["s", "one step"], ["x", "stop"], ["m", "message"], ["r", "Replay"]];
   const speak = h(
     "section", { "aria-label": "Message and keys" }, h("h4", {}, "Message"), h("div", { class: "note" }, note, sendButton), waiting,
@@ -97,6 +97,7 @@ function render({ model, el }) {
 
   function draw(given) {
     const first = data === null;
+    dead = false; // a kernel that is reached again sends news
     const follows = steps.scrollHeight - steps.scrollTop - steps.clientHeight < NEAR;
     data = given;
     lastNews = performance.now();
@@ -183,7 +184,7 @@ function render({ model, el }) {
   // --- A limit: a slider whose track shows the count, a field, and whether it is off.
 
   function drawLimits() {
-    fixed.hidden = data.limits.length > 0;
+    fill(fixed, visible(data.fixed));
     for (const limit of data.limits) {
       if (!rows.has(limit.name)) {
         rows.set(limit.name, limitRow(limit));
@@ -208,7 +209,7 @@ function render({ model, el }) {
       if (!field.value || !(value >= least)) field.value = limit.wanted ?? "";
       else { off.checked = false; wish(value); }
     } });
-    const off = h("input", { type: "checkbox", "aria-label": `no ${label}`, onchange: () => wish(off.checked ? null : Math.max(least, Number(slider.value))) });
+    const off = h("input", { type: "checkbox", "aria-label": `${label} off`, onchange: () => wish(off.checked ? null : Math.max(least, Number(slider.value))) });
     const reading = h("p", { class: "reading" });
     const element = h("div", { class: "limit", "data-limit": name },
       h("div", { class: "name" }, h("b", {}, title), h("label", { class: "off" }, off, "off"), field),
@@ -271,6 +272,7 @@ function render({ model, el }) {
   const beat = () => {
     lastNews = performance.now();
     if (root.classList.contains("silent")) tell("");
+    if (dead && data) draw(data);
   };
   const gone = () => {
     if (!data || data.state === "ended" || data.still) return;

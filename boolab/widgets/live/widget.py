@@ -29,7 +29,17 @@ from boolab.runtime.engine.portal import BLOCKED_S
 from boolab.runtime.engine.runner import start
 from boolab.runtime.models.base import Model
 from boolab.widgets._base.standalone_html import PagePart
-from boolab.widgets.live.data import LatestCards, counts_of, end_of, head_of, limits_of, lines_of, now_of, reach_of
+from boolab.widgets.live.data import (
+    LatestCards,
+    counts_of,
+    end_of,
+    head_of,
+    limits_of,
+    lines_of,
+    now_of,
+    reach_of,
+    why_fixed,
+)
 from boolab.widgets.live.notebook import NotebookCell, add_run, keep_handler, remove_run
 from boolab.widgets.replay.widget import OpeningView, OpensRuns, picture_of, replay_parts
 
@@ -325,6 +335,7 @@ class Live(OpensRuns):
             "now": now_of(live_run, self._partial) if state != "ended" else None,
             "since": self._since,
             "limits": limits_of(live_run, self._wanted, self._reach),
+            "fixed": why_fixed(live_run),
             "counts": counts_of(live_run),
             "waiting": len(self._inbox),
             "end": end_of(run if state == "ended" else None, self._failed),
@@ -334,16 +345,19 @@ class Live(OpensRuns):
     def _tick(self) -> None:
         """Look for news, in the kernel's own event loop, until the run has ended and is drawn."""
         is_over = self._is_over
-        self._draw_news()
+        if not is_over:
+            asyncio.get_running_loop().call_later(TICK_S, self._tick)
+        keep_handler()
+        try:
+            self._draw_news()
+        except Exception as error:  # noqa: BLE001 - the next news may be shown
+            self._fault = f"the view cannot be drawn ({describe(error)}); the run is on record"
         if time.monotonic() >= self._next_beat:
             self._next_beat = time.monotonic() + BEAT_S
             self._view._beat += 1  # noqa: SLF001 - its own view
-        keep_handler()
         if is_over:
             self._cell.leave()
             self._update_outputs()
-        else:
-            asyncio.get_running_loop().call_later(TICK_S, self._tick)
 
     def _draw_news(self) -> None:
         live_run = self._live_run
