@@ -190,7 +190,8 @@ class WrittenCalls:
         if self.form == "json":
             return json.dumps({"tool": call.name, "arguments": arguments})
         tool = next((one for one in tools if one.name == call.name), None)
-        required = [] if tool is None else [name for name in _arguments_of(tool)[0] if name in arguments]
+        # A summary is asked for without tools: its calls are written as before, so that the server has their tokens.
+        required = [*arguments] if tool is None else [name for name in _arguments_of(tool)[0] if name in arguments]
         first = [_word_of(arguments[name]) for name in required]
         others = [f"{name}={_word_of(value)}" for name, value in arguments.items() if name not in required]
         return " ".join([call.name, *first, *others])

@@ -125,12 +125,16 @@ def edit(how: Literal["up", "down"]) -> str:
     return f"went {how}"
 
 
-def run_against(*said: str, form: written_calls.Form = "command", reason: str = "stop") -> tuple[Run, list[Any]]:
+def run_against(
+    *said: str, form: written_calls.Form = "command", reason: str = "stop", **limits: Any
+) -> tuple[Run, list[Any]]:
     """A run of an agent with one tool on a server that says this; and the bodies of its requests."""
     answers = [stream(*CHAT.events(Said(text, finish=reason))) for text in said]
     with ModelServer(*answers) as server:
         model = WrittenCalls(bl.OpenAIModel("small", base_url=f"{server.url}{CHAT.root}"), form=form)
-        run = bl.run_sync(bl.Agent("a", prompt="Edit."), "Go", model=model, tools=[edit], policy=QUIET)
+        policy = limits.pop("policy", QUIET)
+        agent = bl.Agent("a", prompt="Edit.", **limits)
+        run = bl.run_sync(agent, "Go", model=model, tools=[edit], policy=policy)
         return run, [asked.json for asked in server.asked]
 
 
@@ -150,6 +154,13 @@ def test_commands_are_calls_and_requests_hold_texts_alone() -> None:
     )
     assert "tools" not in first
     assert roles(second) == [("system", "Edit."), ("user", "Go"), ("assistant", "edit up"), ("user", "went up")]
+
+
+def test_a_summary_has_the_calls_as_they_were_written_before() -> None:
+    run, (*_, asked) = run_against("edit up", "edit down", "Edited twice.", max_steps=2, policy="boocode")
+    assert run.stop_reason == "step_cap"
+    before = [("assistant", "edit up"), ("user", "went up"), ("assistant", "edit down")]
+    assert roles(asked)[2:5] == before
 
 
 def test_json_goes_by_the_schema_of_the_response() -> None:
