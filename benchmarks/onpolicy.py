@@ -1,17 +1,17 @@
-"""Does it come true? What recordings of a real model say of other limits, beside what the model then does, live.
+"""Does it come true? What recordings of a real model predict under other limits, beside what the model then does, live.
 
 The model is SmolLM2-135M in this process (`bl.LocalModel`), the tasks are `boolab.runtime.tasks.families`: `fix`, edits
 until a test passes, and `maze`, a way to a door. They are recorded under a cap of 20 steps. Then the same tasks run
 again with the same seeds under other settings.
 
 Equality: a pair is equal if each call, each result, the number of steps, the reason of the stop and, within its bounds,
-the success are what the counterfactual of the recorded run says. Promise: records of 100 runs are drawn from the
+the success are what the counterfactual of the recorded run predicts. Promise: records of 100 runs are drawn from the
 recordings, with replacement, and decided on by `recommend`; the truth is the whole recording, and a promise is broken
 if the setting keeps less of it. Fresh tasks: the decision on the first half of the tasks, judged on the other half.
 Coverage: trials raise the cap of the live runs under the tight one back to the recordings', which are the truth;
 branches are live, and then played back from the recordings for trials of tasks that are drawn anew.
 
-Usage: python -m benchmarks.onpolicy [PART ...] [--size PART=TASKS ...] [--folder out/onpolicy] [--tables] [--write]
+Usage: python -m benchmarks.onpolicy [PART ...] [--size PART=TASKS,...] [--folder out/onpolicy] [--tables] [--write]
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from __future__ import annotations
 import argparse
 import asyncio
 import itertools
+import json
 import random
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -41,18 +43,17 @@ from benchmarks.onpolicy_runs import (
     pairs,
     runs_of,
 )
-from benchmarks.results import Row, argument_parser, publish
+from benchmarks.results import FOLDER, Row, argument_parser, publish
 from boolab.runtime.models.recorded import RecordedModel
 from boolab.runtime.tasks.families import FAMILIES
 from boolab.stats.intervals import clopper_pearson
 from boolab.trials.result import Effects
 from boolab.trials.trial import Trial
 
+ONPOLICY_PAGE: Final = Path(__file__).parents[1] / "docs" / "onpolicy.md"
 KEEPS: Final = (0.7, 0.8, 0.9)
 RECORD: Final = 100
 """How many runs a record has that is decided on."""
-DRAWS: Final = 100
-"""How many records, or trials, are drawn."""
 TRIAL_TASKS: Final = 30
 LOOP: Final = 3
 """So many equal calls in a row are a loop, for the nudge and for the stop."""
@@ -110,10 +111,13 @@ def recordings(folder: Path) -> Iterator[Row]:
             f"{sum(longest_streak(run) >= 5 for run in runs)} with 5 or more equal calls in a row; "
             f"{sum(run.duration_ms or 0 for run in runs) / 1000 / len(runs):.1f} s a run",
         )
+    made, planned = sum(len(runs_of(folder, arm.name)) for arm in ARMS), sum(SIZES[arm.size] for arm in ARMS)
+    if made:
+        yield Row("live runs of all kinds", made, f"of {planned:,} planned", detail="without branches of trials")
 
 
 class Outcome(NamedTuple):
-    """Whether a live run is what the counterfactual said, by what is compared."""
+    """Whether a live run is what the counterfactual predicted, by what is compared."""
 
     actions: bool
     steps: bool
@@ -122,7 +126,7 @@ class Outcome(NamedTuple):
 
 
 def compare(recorded: Sequence[bl.Run], live: Sequence[bl.Run], **question: Any) -> list[Outcome]:  # noqa: ANN401
-    """What a counterfactual says of each recorded run, against the live run."""
+    """What a counterfactual predicts for each recorded run, against the live run."""
     rows = bl.counterfactual(recorded, progress=False, **question).set_index("run_id")
     outcomes = []
     for run, other in zip(recorded, live, strict=True):
@@ -141,7 +145,7 @@ def compare(recorded: Sequence[bl.Run], live: Sequence[bl.Run], **question: Any)
 
 
 def equality(folder: Path) -> Iterator[Row]:
-    """Whether live runs are, run by run, what the recording says of their settings."""
+    """Whether live runs are, run by run, what the recording predicts under their settings."""
     for arm in (arm for arm in ARMS if arm.question):
         paired = pairs(folder, arm)
         if not paired:
@@ -176,7 +180,7 @@ def _drawn(runs: Sequence[bl.Run], count: int, chance: random.Random) -> list[bl
     return [replace(run, run_id=f"drawn-{n}", task=f"{run.task} #{n}") for n, run in enumerate(drawn)]
 
 
-def promise(folder: Path, draws: int = DRAWS) -> Iterator[Row]:
+def promise(folder: Path, draws: int) -> Iterator[Row]:
     """How often the promise of `recommend` is broken, on records that are drawn and on fresh tasks."""
     for arm, keep in itertools.product(RECORDINGS, KEEPS):
         runs = runs_of(folder, arm.name)
@@ -242,49 +246,49 @@ def _trial(paired: Sequence[tuple[bl.Run, bl.Run]], model: Any, **more: Any) -> 
     )
 
 
-def coverage(folder: Path, branches: int = 0) -> Iterator[Row]:
+def coverage(folder: Path, draws: int, branches: int = 0) -> Iterator[Row]:
     """Whether intervals of trials hold what the larger cap gave, with branches that are live, and played back."""
     paired = _tight_runs(folder)
     if not paired:
         return
-    loose = {tight.run_id: run for run, tight in paired}
+    loose = {run.task: run for run, _ in paired}
     store = folder / "trial.db"
     if branches or store.exists():
         with FAMILIES["fix"].model() if branches else nullcontext() as model:
             plan = _trial(paired, model, store=store)
             found = asyncio.run(plan.run(max(branches, len(plan.branches)), progress=False))
         truth = successes(loose.values()) - successes(tight for _, tight in paired)
-        equal = sum(actions_of(branch) == actions_of(loose[str(branch.parent_run_id)]) for branch in plan.branches)
+        equal = sum(actions_of(branch) == actions_of(loose[branch.task]) for branch in plan.branches)
         yield Row(
             "live branches that are, step by step, the run of the larger cap",
             equal,
             f"of {len(plan.branches)} equal",
             at_least=len(plan.branches),
-            detail=f"the larger cap gives {truth:+d} successes; the trial says {found.gain.low:.0f} to "
+            detail=f"the larger cap gives {truth:+d} successes; the trial gives {found.gain.low:.0f} to "
             f"{found.gain.high:.0f} after {found.n_branches} of {found.n_open} branches",
         )
     covered, widths = 0, []
-    for seed in range(DRAWS):
+    for seed in range(draws):
         some = random.Random(seed).sample(paired, min(TRIAL_TASKS, len(paired)))  # noqa: S311 - no secret
         truth = successes(run for run, _ in some) - successes(tight for _, tight in some)
-        plan = _trial(some, lambda run: RecordedModel(loose[run.run_id]), seed=seed)
+        plan = _trial(some, lambda run: RecordedModel(loose[run.task]), seed=seed)
         looks = asyncio.run(plan.run(progress=False)).looks
         low, high = (looks[name].to_numpy(float) for name in ("gain_low", "gain_high"))
         covered += bool(((low <= truth) & (truth <= high)).all())
         widths.append(float((high - low)[len(looks) // 2]))
     yield Row(
         f"trials of {min(TRIAL_TASKS, len(paired))} runs whose interval holds the truth at every look",
-        100 * covered / DRAWS,
+        100 * covered / draws,
         "%",
         at_least=95,
-        detail=f"{DRAWS} trials, drawn from {len(paired)} runs; half of the branches leave a width of "
+        detail=f"{draws} trials, drawn from {len(paired)} runs; half of the branches leave a width of "
         f"{np.median(widths):.0f} successes",
     )
 
 
-def told(folder: Path) -> Iterator[Row]:
-    """Limits that the model is told of, by the wording, against the silent one of the recording."""
-    for arm in (arm for arm in ARMS if arm.size == "told"):
+def informed(folder: Path) -> Iterator[Row]:
+    """Limits that the model is informed of, by the wording, against the silent one of the recording."""
+    for arm in (arm for arm in ARMS if arm.size == "informed"):
         paired = pairs(folder, arm)
         if not paired:
             continue
@@ -371,24 +375,44 @@ def nudges(folder: Path) -> Iterator[Row]:
 
 # --- The command ------------------------------------------------------------------------------------------------------
 
-TABLES: Final = {
-    "recordings": recordings,
-    "equality": equality,
-    "promise": promise,
-    "fresh tasks": fresh,
-    "coverage": coverage,
-    "told": told,
-    "stopped": stopped,
-    "learned": learned,
-    "nudges": nudges,
-}
+
+def tables_of(folder: Path, draws: int, branches: int = 0) -> dict[str, Iterator[Row]]:
+    """The rows of each table, by its name; `branches` are made if there are fewer."""
+    return {
+        "recordings": recordings(folder),
+        "equality": equality(folder),
+        "promise": promise(folder, draws),
+        "fresh_tasks": fresh(folder),
+        "coverage": coverage(folder, draws, branches),
+        "informed": informed(folder),
+        "stopped": stopped(folder),
+        "learned": learned(folder),
+        "nudges": nudges(folder),
+    }
 
 
-def _size(text: str) -> tuple[str, int]:
-    name, _, tasks = text.partition("=")
-    if name not in SIZES or not tasks.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r}: expected PART=TASKS, with one of {', '.join(SIZES)}")
-    return name, int(tasks)
+TABLES: Final = tuple(tables_of(Path(), 0))
+
+
+def page() -> str:
+    """docs/onpolicy.md with the tables that were saved."""
+    tables = json.loads((FOLDER / "onpolicy.json").read_text(encoding="utf-8"))["tables"]
+
+    def lines(match: re.Match[str]) -> str:
+        rows = tables.get(match[1], {"rows": []})["rows"]
+        cells = [f"| {row['what']} | {row['figure']:,} {row['unit']} | {row['detail']} |" for row in rows]
+        head = ["|  | measured |  |", "| - | -: | - |"] if rows else ["Not measured yet: it takes more runs."]
+        return "\n".join([f"<!-- table: {match[1]} -->", "", *head, *cells, "", "<!-- end -->"])
+
+    marks = re.compile(r"<!-- table: (\w+) -->.*?<!-- end -->", re.DOTALL)
+    return marks.sub(lines, ONPOLICY_PAGE.read_text(encoding="utf-8"))
+
+
+def _sizes(text: str) -> dict[str, int]:
+    pairs = [entry.partition("=") for entry in text.split(",")]
+    if any(name not in SIZES or not tasks.isdecimal() for name, _, tasks in pairs):
+        raise argparse.ArgumentTypeError(f"{text!r}: expected PART=TASKS,..., with some of {', '.join(SIZES)}")
+    return {name: int(tasks) for name, _, tasks in pairs}
 
 
 def main() -> None:
@@ -396,21 +420,22 @@ def main() -> None:
     parser = argument_parser(__doc__, TABLES)
     known = ", ".join(f"{name}={tasks}" for name, tasks in SIZES.items())
     about = f"how many tasks a kind of runs has: {known}"
-    parser.add_argument("--size", nargs="+", type=_size, default=[], metavar="PART=TASKS", help=about)
+    parser.add_argument("--size", type=_sizes, default={}, metavar="PART=TASKS,...", help=about)
     parser.add_argument("--folder", type=Path, default=Path("out/onpolicy"), help="where the runs are kept")
     parser.add_argument("--tables", action="store_true", help="make the tables of the runs that there are")
     options = parser.parse_args()
-    sizes = {**SIZES, **dict(options.size)}
+    sizes = {**SIZES, **options.size}
     recorder = Recorder(options.folder, sizes)
     runs, hours = recorder.remaining()
     print(f"{recorder.recorded:,} runs are recorded, {runs:,} remain: some {hours:.1f} h")
     if not options.tables:
         asyncio.run(recorder.record())
     branches = 0 if options.tables else sizes["branches"]
-    tables = {name: part(options.folder) for name, part in TABLES.items()}
-    tables["coverage"] = coverage(options.folder, branches)
+    tables = tables_of(options.folder, sizes["draws"], branches)
     recorded = runs_of(options.folder, RECORDINGS[0].name)
     publish(__doc__, tables, options, recorded[0].model if recorded else "")
+    if options.write:
+        ONPOLICY_PAGE.write_text(page(), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import boolab as bl
-from boolab.runtime.models.local.model import LocalModel
+from boolab.runtime.models.local.model import COMMAND_TEMPLATE, LocalModel
 from boolab.runtime.tasks.families import CAP, FAMILIES, TaskFamily
 
 LOOSE: Final = CAP
@@ -22,10 +23,18 @@ LOOSE: Final = CAP
 TIGHT: Final = 8
 """The tighter cap."""
 ROUNDS: Final = (0.1, 0.3, 0.6, 1.0)
-SIZES: Final = {"recorded": 1000, "equality": 500, "told": 500, "nudges": 500, "learned": 500, "branches": 300}
-"""How many tasks each kind of runs has by default; of branches, how many there are."""
+SIZES: Final = {
+    "recorded": 1000,
+    "equality": 500,
+    "informed": 500,
+    "nudges": 500,
+    "learned": 500,
+    "branches": 300,
+    "draws": 100,
+}
+"""How many tasks each kind of runs has by default; how many branches, records and trials there are."""
 PACE_MS: Final = 3000
-"""How long a run takes, as long as there is none to tell."""
+"""How long a run takes, as long as there are none."""
 LEARNED: Final = "learned-on-fix.json"
 FREE: Final = {"tool_budget": None, "doom_loop": None}
 
@@ -56,12 +65,18 @@ class Arm(NamedTuple):
     label: str = ""
 
 
+JSON: Final = {"form": "json", "template": COMMAND_TEMPLATE, "max_tokens": 40}
+"""Calls as JSON, which take more tokens."""
+_ANSWERS_IN_JSON: Final = FAMILIES["fix"].prompt.replace("> answer done", '> {"answer": "done"}')
+_IN_JSON: Final = re.sub(r"> edit (\w+)", r'> {"tool": "edit", "arguments": {"how": "\1"}}', _ANSWERS_IN_JSON)
+
+
 def _limits(base: str, label: str, **limits: int) -> Arm:
     """Runs under limits, as the recording would have them."""
     name = "-".join([base, *(f"{axis}{value}" for axis, value in limits.items())])
-    parameters, family = (JSON, "fix") if base == "json" else ({}, base)
+    parameters, prompt, family = (JSON, {"prompt": _IN_JSON}, "fix") if base == "json" else ({}, {}, base)
     grid = {axis: [value] for axis, value in limits.items()}
-    settings = {"max_steps": LOOSE, **limits}
+    settings = {"max_steps": LOOSE, **prompt, **limits}
     return Arm(name, "equality", FAMILIES[family], settings, {}, parameters, base, {"grid": grid}, label)
 
 
@@ -72,13 +87,12 @@ def _policy(name: str, label: str, cap: int) -> Arm:
     return Arm(f"fix-{name}", "equality", FAMILIES["fix"], settings, base="fix", question=question, label=label)
 
 
-JSON: Final = {"form": "json"}
 CYCLES: Final = bl.cycle(2, 3)
 SUMMARIES: Final = bl.Compaction(at_tokens=300, keep_steps=2)
 NUDGE: Final = bl.Guard(detector=bl.detectors.RepeatStreak("canonical"), ladder=((3, "nudge"),))
 _NUDGED: Final = bl.policies["boocode"].vary(name="boocode, nudge at 3", detectors={"guards": (NUDGE,)})
 _FIX: Final = FAMILIES["fix"]
-_TOLD: Final = _FIX.prompt.replace("Then answer done.", f"Then answer done. You have {TIGHT} turns.")
+_INFORMED: Final = _FIX.prompt.replace("Then answer done.", f"Then answer done. You have {TIGHT} turns.")
 
 ARMS: Final = (
     Arm("fix", "recorded", FAMILIES["fix"], label="fix, cap 20"),
@@ -93,17 +107,17 @@ ARMS: Final = (
     _policy("claude_code", "under claude_code, a cap of 8: no summary", TIGHT),
     _policy("openhands", "under openhands, whose detectors stop: one call at a time", LOOSE),
     _limits("fix", "a cap of 12, a doom loop of 4 and a budget of 11", max_steps=12, doom_loop=4, tool_budget=11),
-    Arm("json", "equality", _FIX, parameters=JSON, label="fix, cap 20, calls as JSON"),
+    Arm("json", "equality", _FIX, {"max_steps": LOOSE, "prompt": _IN_JSON}, parameters=JSON, label="calls as JSON"),
     _limits("json", "calls as JSON: a cap of 4", max_steps=4),
     Arm("compacted", "equality", _FIX, options={"compaction": SUMMARIES}, label="fix, cap 20, with summaries"),
     Arm("compacted-cap", "equality", _FIX, {"max_steps": 10}, {"compaction": SUMMARIES}, {}, "compacted",
         {"grid": {"max_steps": [10]}}, "with summaries of the history: a cap of 10"),
-    Arm("told-each-turn", "told", _FIX, {"policy": bl.fixed_turns(TIGHT), "max_steps": TIGHT, **FREE}, base="fix",
-        label="each request ends with the turns that are left"),
-    Arm("told-in-prompt", "told", _FIX, {"prompt": _TOLD, "max_steps": TIGHT}, base="fix",
-        label="the system prompt says how many turns there are"),
-    Arm("told-last", "told", _FIX, {"policy": "opencode_v2", "max_steps": TIGHT, **FREE}, base="fix",
-        label="the last request says that it is the last (opencode_v2)"),
+    Arm("informed-each-turn", "informed", _FIX, {"policy": bl.fixed_turns(TIGHT), "max_steps": TIGHT, **FREE},
+        base="fix", label="each request ends with the turns that are left"),
+    Arm("informed-in-prompt", "informed", _FIX, {"prompt": _INFORMED, "max_steps": TIGHT}, base="fix",
+        label="the system prompt has how many turns there are"),
+    Arm("informed-last", "informed", _FIX, {"policy": "opencode_v2", "max_steps": TIGHT, **FREE}, base="fix",
+        label="the last request states that it is the last (opencode_v2)"),
     Arm("nudged", "nudges", _FIX, {"policy": _NUDGED}, base="fix", label="fix, a nudge at 3 equal calls"),
     Arm("nudged-maze", "nudges", FAMILIES["maze"], {"policy": _NUDGED}, base="maze",
         label="maze, a nudge at 3 equal calls"),

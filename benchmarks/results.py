@@ -34,6 +34,7 @@ SECTIONS: Final[Mapping[str, str]] = {
     "ingest": "Readers",
     "recommendations": "Recommendations",
     "outcomes": "Outcomes that few answers show",
+    "onpolicy": "Recordings of a real model, and what it then does",
     "widgets": "Widgets",
     "displays": "The first look, on real logs",
     "watch": "Logs that grow",

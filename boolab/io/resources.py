@@ -6,6 +6,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Final, Literal
 
+SET_FOLDERS: Final = ("atlas", "local")
+"""The folders of `datasets` that hold the sets of the atlas."""
 _PACKAGE: Final = Path(str(files("boolab")))
 _SHIPPED: Final = _PACKAGE / "_data"
 
@@ -25,8 +27,8 @@ def shared_path(path: str) -> str:
     if not absolute.is_absolute():
         return path
     home, current = Path.home(), Path.cwd()
-    if absolute.is_relative_to(atlas := data_path("datasets") / "atlas"):
-        return f"atlas/{absolute.relative_to(atlas).name.partition('.')[0]}"
+    if any(absolute.is_relative_to(data_path("datasets") / folder) for folder in SET_FOLDERS):
+        return f"atlas/{absolute.name.partition('.')[0]}"
     if absolute.is_relative_to(current) and not home.is_relative_to(current) and current != absolute:
         return str(absolute.relative_to(current))
     if absolute.is_relative_to(home):

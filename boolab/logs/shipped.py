@@ -1,23 +1,28 @@
-"""The atlas: recordings of public runs that come with boolab, as facts, a file for each set. See `datasets/atlas`."""
+"""The atlas: recordings that come with boolab, a file for each set.
+
+Those of public runs, as facts, are in `datasets/atlas`; those of a small model, with texts, in `datasets/local`.
+"""
 
 from __future__ import annotations
 
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
 from boolab.errors import SettingError, near
-from boolab.io.resources import data_path
+from boolab.io.resources import SET_FOLDERS, data_path
 
 ATLAS: Final = "atlas"
 """The name of all sets together; that of one is `atlas/` and its own."""
 SUFFIX: Final = ".jsonl.bz2"
-BY_NAME_ONLY: Final = ("atlas/sentinel-booking", "atlas/sentinel-faults")
-"""The sets of the second edition: `atlas` alone is the first one, on which the study and the leaderboard rest."""
+BY_NAME_ONLY: Final = ("atlas/local-fix", "atlas/local-maze", "atlas/sentinel-booking", "atlas/sentinel-faults")
+"""The sets of later editions: `atlas` alone is the first one, on which the study and the leaderboard rest."""
 
 
 def atlas_sets() -> dict[str, Path]:
     """The file of each set by its full name, in the order of these, those of `BY_NAME_ONLY` included."""
-    files = sorted((data_path("datasets") / ATLAS).glob(f"*{SUFFIX}"))
+    folders = (data_path("datasets") / folder for folder in SET_FOLDERS)
+    files = sorted(chain.from_iterable(folder.glob(f"*{SUFFIX}") for folder in folders), key=lambda path: path.name)
     return {f"{ATLAS}/{path.name.removesuffix(SUFFIX)}": path for path in files}
 
 

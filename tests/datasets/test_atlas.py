@@ -62,6 +62,15 @@ class Plain(NamedTuple):
     """The calls of each step, as one text."""
 
 
+LOCAL = {"local-fix", "local-maze"}
+"""Sets of a small model, with texts: see test_local_sets."""
+
+
+def public_sets() -> dict[str, Path]:
+    """The files of the sets of public runs."""
+    return {name: path for name, path in atlas_sets().items() if path.parent == FOLDER}
+
+
 def plain(path: Path) -> Iterator[Plain]:
     """The runs of a file, without boolab."""
     with bz2.open(path) as lines:
@@ -78,7 +87,7 @@ def plain(path: Path) -> Iterator[Plain]:
 
 @pytest.fixture(scope="module")
 def lines() -> dict[str, list[Plain]]:
-    return {name.partition("/")[2]: list(plain(path)) for name, path in atlas_sets().items()}
+    return {name.partition("/")[2]: list(plain(path)) for name, path in public_sets().items()}
 
 
 @pytest.fixture(scope="module")
@@ -106,9 +115,10 @@ def kept_by(cap: int, runs: list[Plain]) -> int:
 def test_the_files_have_the_sums_that_are_written_down() -> None:
     rows = (line.split() for line in (FOLDER / "SHA256SUMS").read_text().splitlines())
     written = {name: value for value, name in rows}
-    found = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in atlas_sets().values()}
+    found = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in public_sets().values()}
     assert found == written
-    assert {f"atlas/{name}" for name in EXPECTED | SECOND} == set(atlas_sets())
+    assert {f"atlas/{name}" for name in EXPECTED | SECOND} == set(public_sets())
+    assert {f"atlas/{name}" for name in LOCAL} == set(atlas_sets()) - set(public_sets())
 
 
 def test_all_files_together_are_small() -> None:
@@ -300,7 +310,7 @@ def test_cap_at_75th_percentile_loses_an_eighth_of_successes(
 @pytest.mark.slow
 def test_there_is_no_text_in_the_files() -> None:
     """What stands in each place of a text is a placeholder or nothing, and names of tools are short."""
-    for path in atlas_sets().values():
+    for path in public_sets().values():
         content = bz2.decompress(path.read_bytes()).decode()
         texts = {text for _, text in TEXT.findall(content)}
         assert all(map(PLACEHOLDER.fullmatch, texts)), path.name
@@ -319,7 +329,7 @@ def test_a_set_that_is_none_is_answered_with_the_nearest_one() -> None:
     with pytest.raises(SettingError, match="did you mean 'atlas/intercode-sql'"):
         bl.load_dataset("atlas/intercode-sq")
     with pytest.raises(SettingError, match="nor a set of the atlas; sets: atlas/intercode-bash, "):
-        bl.load_runs("atlas/x")
+        bl.load_runs("atlas/qqqq")
     with pytest.raises(SettingError, match="did you mean 'atlas/intercode-sql'"):
         bl.load_dataset("intercode-sql")
 

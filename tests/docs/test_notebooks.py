@@ -55,6 +55,7 @@ def test_there_are_notebooks() -> None:
         "08_replay_and_explore",
         "09_turn_limits",
         "10_should_we_raise_the_cap",
+        "11_does_it_come_true",
     ]
 
 
@@ -271,6 +272,18 @@ def test_notebook_10_branches_find_what_the_record_shows() -> None:
         "149 True 150 {'GPT-4': True, 'GPT-3.5': False, 'StarChat': False} True True False True True"
     )
     assert images(notebook) == 2
+
+
+@pytest.mark.slow
+def test_notebook_11_compares_runs_with_what_the_recording_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", "/nonexistent")  # no weights: answers of the recording
+    monkeypatch.delenv("BOOLAB_GGUF", raising=False)
+    notebook = execute(BY_NUMBER["11"], "print(len(fresh) > 0, all(equal), model)")
+    assert notebook.cells[-1].outputs[0]["text"].split() == ["True", "True", "None"]
+    printed = "".join(out.get("text", "") for cell in notebook.cells for out in cell.get("outputs", ()))
+    assert "No model is here, so recorded answers are played back." in printed
+    assert "did what the recording predicted (played back, so they must)" in printed
+    assert "changes every request" in printed
 
 
 COMPARED = """

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable, Iterator
+from itertools import chain, product
 from typing import Any, Final, Literal, NamedTuple
 
 from boolab.core.run import Run
@@ -57,7 +58,7 @@ class TaskFamily(NamedTuple):
 
     def tasks(self, first: int, last: int) -> list[str]:
         """The tasks from a number to another one, both included."""
-        return [self.task_of(number) for number in range(first, last + 1)]
+        return [*map(self.task_of, range(first, last + 1))]
 
     def succeeded(self, run: Run) -> bool:
         """Whether a run ended by itself after the task was solved."""
@@ -65,8 +66,8 @@ class TaskFamily(NamedTuple):
 
     def is_solved(self, run: Run) -> bool:
         """Whether the task was solved, however the run ended."""
-        results = (result for step in run.steps for result in step.results if result is not None)
-        return any(result.content.startswith(self.solved) for result in results)
+        results = chain.from_iterable(step.results for step in run.steps)
+        return any(result is not None and result.content.startswith(self.solved) for result in results)
 
 
 def _number_of(context: ToolContext) -> int:
@@ -150,7 +151,7 @@ _DOOR: Final = "here is the door"
 def _rooms(number: int) -> tuple[Room, Room]:
     """The room at the start, and the one with the door."""
     chance = random.Random(f"maze{number}")  # noqa: S311 - no secret
-    start, door = chance.sample([(x, y) for x in range(_SIZE[0]) for y in range(_SIZE[1])], 2)
+    start, door = chance.sample([*product(range(_SIZE[0]), range(_SIZE[1]))], 2)
     return start, door
 
 

@@ -18,6 +18,7 @@ from boolab.errors import BoolabError, SettingError
 from boolab.runtime.models.local import weights
 from boolab.runtime.models.local.weights import SMOLLM2, fetch_weights, find_weights
 from tests.support.helpers import QUIET
+from tests.support.local_models import real
 from tests.support.pages import evaluate
 from tests.support.project import ROOT
 
@@ -122,19 +123,6 @@ PROMPT = f"Edit until the test has passed. Then answer done.{EXAMPLE}"
 def edit(how: Literal["up", "down"]) -> str:
     """Change the constant, and run the test."""
     return f"failed {how} want more"
-
-
-def has_model() -> bool:
-    if find_spec("xllamacpp") is None:
-        return False
-    try:
-        find_weights()
-    except SettingError:
-        return False
-    return True
-
-
-real = pytest.mark.skipif(not has_model(), reason="no llama.cpp with a model: boolab[local], boolab model")
 
 
 def go(model: bl.models.Model, seed: int = 1, steps: int = 4) -> bl.Run:
