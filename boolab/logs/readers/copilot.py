@@ -1,5 +1,8 @@
 """GitHub Copilot CLI: `~/.copilot/session-state/<session>/events.jsonl`, a line for each event of a session.
 
+`copilot --output-format json` prints the same events, with parts of messages among them, and at the end a `result` with
+the id of the session and the exit code. There is no `session.start`, and the model is in `session.tools_updated`.
+
 The kinds of events are those of the Copilot SDK (github.com/github/copilot-sdk, the generated session events).
 
 - A response is the `assistant.message` events of one `apiCallId`; older versions have none, and an event is a response.
@@ -15,6 +18,7 @@ The kinds of events are those of the Copilot SDK (github.com/github/copilot-sdk,
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,6 +35,7 @@ from boolab.logs.fields import (
     name_or_none,
     one_line,
     read_followed,
+    stem_of,
 )
 from boolab.logs.step_builder import StepBuilder
 
@@ -38,24 +43,33 @@ NAME: Final = "copilot"
 SCOPE: Final = "turn"
 TESTED: Final = "1.0"
 SUFFIXES: Final = (".jsonl",)
-PLACES: Final = ("~/.copilot/session-state/*/events.jsonl", "~/.copilot/session-state/*.jsonl")
-LOOKED_FOR: Final = 'lines with "type": "session.start", and "copilotVersion" in their "data"'
+_FILE: Final = "events.jsonl"
+PLACES: Final = (f"~/.copilot/session-state/*/{_FILE}", "~/.copilot/session-state/*.jsonl")
+LOOKED_FOR: Final = (
+    'lines with "type": "session.start", and "copilotVersion" in their "data"; or lines with "type": '
+    '"assistant.turn_start", "data", "id" and "parentId"'
+)
 
 _QUIET: Final = (
-    "assistant.intent", "assistant.turn_start", "hook.end", "hook.start", "session.auto_mode_resolved",
-    "session.compaction_start", "session.context_changed", "session.handoff", "session.idle", "session.info",
-    "session.mode_changed", "session.plan_changed", "session.resume", "session.snapshot_rewind",
-    "session.task_complete", "session.title_changed", "session.truncation", "session.usage_checkpoint",
-    "session.usage_info", "session.warning",
+    "assistant.intent", "assistant.message_delta", "assistant.message_start", "assistant.reasoning_delta",
+    "assistant.turn_start", "hook.end", "hook.start", "session.auto_mode_resolved",
+    "session.background_tasks_changed", "session.compaction_start", "session.context_changed", "session.handoff",
+    "session.idle", "session.info", "session.mcp_server_status_changed", "session.mcp_servers_loaded",
+    "session.mode_changed", "session.plan_changed", "session.resume", "session.skills_loaded",
+    "session.snapshot_rewind", "session.task_complete", "session.title_changed", "session.todos_changed",
+    "session.truncation", "session.usage_checkpoint", "session.usage_info", "session.warning",
     "session.workspace_file_changed", "skill.invoked", "subagent.completed", "subagent.deselected", "subagent.failed",
     "subagent.selected", "system.notification", "tool.execution_partial_result", "tool.execution_progress",
     "tool.user_requested",
 )  # fmt: skip
 _KINDS: Final = (
-    *_QUIET, "abort", "assistant.message", "assistant.reasoning", "assistant.turn_end", "assistant.usage",
+    *_QUIET, "abort", "assistant.message", "assistant.reasoning", "assistant.turn_end", "assistant.usage", "result",
     "session.compaction_complete", "session.error", "session.model_change", "session.shutdown", "session.start",
-    "subagent.started", "system.message", "tool.execution_complete", "tool.execution_start", "user.message",
+    "session.tools_updated", "subagent.started", "system.message", "tool.execution_complete", "tool.execution_start",
+    "user.message",
 )  # fmt: skip
+_STREAM: Final = ("assistant.message_delta", "assistant.turn_start", "session.tools_updated")
+_ENVELOPE: Final = frozenset({"data", "id", "parentId", "timestamp"})
 _REJECTED: Final = ("denied", "rejected")
 
 
@@ -68,7 +82,9 @@ def _is_start(line: object) -> bool:
     event = mapping(line)
     if event.get("type") == "session.start":
         return "copilotVersion" in mapping(event.get("data"))
-    return event.get("type") == "assistant.message" and "toolRequests" in mapping(event.get("data"))
+    if event.get("type") == "assistant.message":
+        return "toolRequests" in mapping(event.get("data"))
+    return event.get("type") in _STREAM and event.keys() >= _ENVELOPE
 
 
 def read(path: Path, damage: Damage) -> list[Run]:
@@ -78,8 +94,17 @@ def read(path: Path, damage: Damage) -> list[Run]:
 
 def follow(path: Path, damage: Damage) -> LineLog:
     """The events of a session, as they are written."""
-    session = _Session(path, damage)
-    return follow_objects(damage, session.take, session.runs)
+    return _follow(path, damage, "")
+
+
+def _follow(path: Path, damage: Damage, session_id: str) -> LineLog:
+    """The events of a session, whose id may be known from the last of them."""
+    session = _Session(path, damage, session_id)
+
+    def again() -> LineLog | None:
+        return _follow(path, Damage(path), session.late_id) if session.late_id else None
+
+    return replace(follow_objects(damage, session.take, session.runs), again=again)
 
 
 class _AgentEvents:
@@ -102,10 +127,12 @@ class _AgentEvents:
 class _Session:
     """Builds the runs of one session."""
 
-    def __init__(self, path: Path, damage: Damage) -> None:
+    def __init__(self, path: Path, damage: Damage, session_id: str) -> None:
         self._damage = damage
         self._path = path
-        self._id = ""
+        self._id = session_id
+        self.late_id = ""
+        """The id of the session, if subagents were named without it."""
         self._model = ""
         self._agents: dict[str, _AgentEvents] = {"": _AgentEvents(RunBuilder(NAME, damage))}
         self._prompts: dict[str, str] = {}
@@ -122,10 +149,14 @@ class _Session:
         elif kind == "session.model_change":
             self._model = text(data.get("newModel")) or self._model
             agent.builder.effort = name_or_none(data.get("reasoningEffort"))
+        elif kind == "session.tools_updated":
+            self._model = text(data.get("model")) or self._model
         elif kind == "subagent.started":
             self._start_subagent(data, time)
         elif kind == "session.shutdown":
             self._shut_down(data)
+        elif kind == "result":
+            self._finish(event, time)
         else:
             self._take_of(agent, kind, data, time)
 
@@ -158,7 +189,7 @@ class _Session:
         return agent
 
     def _run_id(self, call_id: str) -> str:
-        session = self._id or self._path.parent.name
+        session = self._id or (self._path.parent.name if self._path.name == _FILE else stem_of(self._path))
         return f"{session}#{call_id}" if call_id else session
 
     def _shut_down(self, data: Mapping[str, Any]) -> None:
@@ -168,6 +199,16 @@ class _Session:
         figures = [figure for figure in output if figure is not None]
         if metrics and len(figures) == len(metrics):
             self._agents[""].builder.state("session.shutdown", output_tokens=(0, sum(figures)))
+
+    def _finish(self, event: Mapping[str, Any], time: int | None) -> None:
+        """Take what a stream ends with."""
+        main, code = self._agents[""], whole(event.get("exitCode"))
+        main.builder.note_time(time)
+        if code:
+            main.end, main.error = "error", main.error or f"exit code {code}"
+        if not self._id:
+            self._id = text(event.get("sessionId"))
+            self.late_id = self._id if len(self._agents) > 1 else ""
 
     def _take_of(self, agent: _AgentEvents, kind: str, data: Mapping[str, Any], time: int | None) -> None:
         if kind == "user.message":

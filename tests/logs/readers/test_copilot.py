@@ -119,3 +119,50 @@ def test_unknown_kinds_of_events_are_told(tmp_path: Path) -> None:
 def test_other_lines_are_refused(tmp_path: Path) -> None:
     with pytest.raises(RunFormatError, match="a log of Copilot is"):
         read(write_lines(tmp_path / "a.jsonl", {"type": "session.start"}))
+
+
+# --- What `copilot --output-format json` prints -----------------------------------------------------------------------
+
+STREAM = "copilot/stream.jsonl"
+
+
+def test_a_stream_has_its_id_last_and_its_model_in_the_tools() -> None:
+    (run,) = load_runs(own(STREAM))
+    assert (run.run_id, run.log_id) == ("44440000-0000-4000-8000-000000000002",) * 2
+    assert (run.model, run.task, run.stop.reason) == ("acme-mini", "Wax the table", "finished")
+    assert [step.response.usage.output_tokens for step in run.steps] == [40, 9]
+    assert (fates(run), run.duration_ms) == ([[True, "dropped"], []], 5000)
+
+
+def test_a_stream_of_parts_of_messages_is_recognised(tmp_path: Path) -> None:
+    lines = own(STREAM).read_text().splitlines(keepends=True)
+    first = next(place for place, line in enumerate(lines) if '"assistant.message_delta"' in line)
+    path = tmp_path / "out.jsonl"
+    path.write_text("".join([*[lines[first]] * 30, *lines[first:]]))
+    (run,) = load_runs(path)
+    assert (run.source, run.n_steps) == ("copilot", 2)
+
+
+def test_subagents_of_a_stream_have_the_id_that_comes_last(tmp_path: Path) -> None:
+    call = {"toolCallId": "c1", "name": "task", "arguments": {"prompt": "look"}}
+    run, subagent = read(
+        write_lines(
+            tmp_path / "out.jsonl",
+            event("session.tools_updated", model="m"),
+            USER,
+            event("assistant.message", messageId="1", content="", toolRequests=[call]),
+            event("subagent.started", toolCallId="c1", agentName="scout"),
+            says("inner", parentToolCallId="c1"),
+            event("tool.execution_complete", toolCallId="c1", success=True, result={"content": "x"}),
+            says("Done."),
+            {"type": "result", "sessionId": "s9", "exitCode": 0},
+        )
+    )
+    assert (run.run_id, subagent.run_id, subagent.parent_run_id) == ("s9", "s9#c1", "s9")
+    assert [start.run_id for start in starts_of(run)] == ["s9#c1"]
+
+
+@pytest.mark.parametrize(("code", "reason"), [(0, "finished"), (1, "error"), (None, "finished")])
+def test_a_stream_that_failed_has_an_exit_code(tmp_path: Path, code: int | None, reason: str) -> None:
+    run = one(tmp_path, says(), {"type": "result", "sessionId": "s", "exitCode": code})
+    assert (run.stop.reason, run.error) == (reason, "exit code 1" if code else None)
