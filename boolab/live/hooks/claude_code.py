@@ -56,7 +56,6 @@ from boolab.live.hooks.journal import (
     start_anew,
 )
 from boolab.live.hooks.options import Options
-from boolab.logs.harness_text import NOTICES
 
 EVENTS = (
     "PreToolUse",
@@ -116,6 +115,13 @@ def _respond(name: str, path: str, event: dict[str, object], options: Options) -
     return None
 
 
+def _is_notice(event: dict[str, object]) -> bool:
+    """Whether the harness wrote this prompt, which begins no turn."""
+    from boolab.logs.harness_text import NOTICES  # it imports typing, for which not every call can wait
+
+    return str(event.get("prompt", "")).lstrip().startswith(NOTICES)
+
+
 def _keep(name: str, path: str, event: dict[str, object]) -> None:
     """Add what happened to the journal, before anything is decided."""
     if name in _BY_CALL:
@@ -125,9 +131,7 @@ def _keep(name: str, path: str, event: dict[str, object]) -> None:
         # Another hook on the session may have kept it.
         if Journal(path).last_step() != [call[0] for call in calls] and calls:
             append(path, boundary_of("step", calls=calls))
-    elif name == "SubagentStart" or (
-        name == "UserPromptSubmit" and not str(event.get("prompt", "")).lstrip().startswith(NOTICES)
-    ):
+    elif name == "SubagentStart" or (name == "UserPromptSubmit" and not _is_notice(event)):
         append(path, boundary_of("turn"))
     elif name == "SessionStart" and event.get("source") == "compact":
         append(path, {"e": "compact"})
