@@ -16,9 +16,11 @@ import numpy.typing as npt
 from benchmarks.stoprulebench.kinds import kind_of
 from benchmarks.stoprulebench.splits import Splits, splits
 from boolab.core.run import Run
+from boolab.core.run_labels import has_turn_labels
 from boolab.core.text import count
 from boolab.errors import SettingError
 from boolab.io.files import open_file
+from boolab.logs.log_files import scope_of
 from boolab.whatif.step_table import Flags, Ints
 
 Floats = npt.NDArray[np.float64]
@@ -151,10 +153,18 @@ def recordings_of(
         hidden: The kind of each hidden set, by its name; no set is hidden by default.
 
     Raises:
-        SettingError: if no run has a label, or none of those that have is a success, or two runs have the same id.
+        SettingError: if no run has a label, or none of those that have is a success, two runs have the same id, or
+            turns of sessions have labels of their own.
     """
     fixed = at or splits()
     given = list(runs)
+    judged_by_turn = [run for run in given if has_turn_labels(run) and scope_of(run.source) == "turn"]
+    if judged_by_turn:
+        msg = (
+            f"{name}: turns of {count(len(judged_by_turn), 'run')} have labels of their own, and StopRuleBench judges "
+            "whole runs: label the runs (bl.label), or leave these out"
+        )
+        raise SettingError(msg)
     used = [run for run in given if run.success is not None and run.steps]
     if not any(run.success for run in used):
         what = "no successful run" if used else "no run with a success label and a step"

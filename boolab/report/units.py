@@ -10,13 +10,13 @@ import numpy as np
 import pandas as pd
 
 from boolab.core.run import Run
-from boolab.core.run_labels import has_turn_labels, label_of, turn_label
-from boolab.core.types import Step, Stop, StopReason
+from boolab.core.run_labels import has_turn_labels
+from boolab.core.types import StopReason
 from boolab.display.text import NO_NAME
 from boolab.frames.dtypes import TEXT, axis_dtype, cells, is_missing
-from boolab.frames.recording import is_final
-from boolab.frames.runs import no_group_column, turns_of
+from boolab.frames.runs import no_group_column
 from boolab.frames.tables import runs_df
+from boolab.frames.turn_runs import turns_as_runs
 from boolab.report.question import Question
 from boolab.stats.recommend.candidates import aggregate_of_units
 from boolab.stats.recommend.decide import GroupDecision
@@ -38,40 +38,8 @@ class Unit(NamedTuple):
 
 
 def turns_as_units(run: Run, run_index: int) -> Iterator[Unit]:
-    """Each turn of a run as a run of its own, numbered from its own first step; see `Ledger.split_spans`.
-
-    Its label is that of the turn, or of the run if it has no other turn.
-    """
-    if not run.steps:
-        return
-    turns = list(turns_of(run))
-    for index, (turn, steps) in enumerate(turns):
-        start = (steps[0].start_ms or 0) if index else 0
-        turn_steps = tuple(
-            step._replace(index=number, start_ms=None if step.start_ms is None else step.start_ms - start)
-            for number, step in enumerate(steps, 1)
-        )
-        stop = run.stop if index == len(turns) - 1 else _end(turn_steps)
-        label = label_of(run) if len(turns) == 1 else turn_label(run, turn)
-        turn_run = replace(
-            run,
-            steps=turn_steps,
-            stop=stop,
-            inputs=(),
-            prompt=(),
-            events=(),
-            success=None if label is None else label.success,
-            labels=() if label is None else (label._replace(turn=None),),
-        )
-        yield Unit(turn_run, run_index, turn)
-
-
-def _end(steps: Sequence[Step]) -> Stop:
-    """How a turn ended that another follows: by itself, if its last step called no tool."""
-    last = steps[-1]
-    if is_final(last):
-        return Stop("finished", len(steps) - 1)
-    return Stop("aborted", len(steps) - (not any(result is not None for result in last.results)))
+    """Each turn of a run as a run of its own: see `turns_as_runs`."""
+    yield from (Unit(turn_run, run_index, turn) for turn, turn_run in turns_as_runs(run))
 
 
 def key_of(values: Sequence[Any]) -> str:

@@ -42,13 +42,14 @@ from boolab.whatif.recordings import (
     Recorded,
     as_recorded,
     check_frames,
+    check_labels,
     check_ledger,
     frames_in,
     labelled_groups_in,
     ledgers_of,
 )
 from boolab.whatif.step_files import Partition, has_labels, homes_in, partitions_of, take_ids
-from boolab.whatif.step_table import Ledger
+from boolab.whatif.step_table import Ledger, UnitNoun
 from boolab.whatif.success_kinds import decide_by_group
 from boolab.whatif.tables import BATCH_ROWS, SUCCESS_BY, add_parts, finish_sums, pieces, rows_of, sums_of
 
@@ -170,8 +171,9 @@ def counterfactual(
         An aggregate of parts of the runs adds up to the aggregate of the whole, exactly.
 
     Raises:
-        SettingError: if an argument is not one of those above, the table would have more than 5 million rows, or
-            recordings do not identify such a policy; it names the axis.
+        SettingError: if an argument is not one of those above, the table would have more than 5 million rows,
+            recordings do not identify such a policy (it names the axis), or turns have labels of their own in a file
+            that is read in parts, or with subagents.
         WorkerDied: if the worker of a part died four times in a row.
 
     Example:
@@ -206,8 +208,9 @@ def counterfactual(
             raise SettingError(msg)
         return _batches(recorded, question)
     agents: set[str] = set()
+    units: set[UnitNoun] = {"run"}
     if client is None:
-        ledgers = _add_agents(_ledgers(recorded, question), question, agents)
+        ledgers = _add_agents(_ledgers(recorded, question, units), question, agents)
         parts: Iterator[pd.DataFrame] = (_part(ledger, question, aggregate=aggregate) for ledger in ledgers)
     else:
         parts = _parts_elsewhere(recorded, question, client, agents, aggregate=aggregate, progress=progress)
@@ -218,16 +221,18 @@ def counterfactual(
     if question.rules:  # groups that come late come last, so that these are in the rows' order: the grid, rule by rule
         places = pd.Categorical(frame["rule"], categories=[str(rule) for rule in question.rules]).codes
         frame = frame.iloc[np.argsort(places, kind="stable")].reset_index(drop=True)
-    return attach_set(finish_sums(frame, question.keys), recorded)
+    return attach_set(finish_sums(frame, question.keys, max(units)), recorded)  # a turn, if there are any
 
 
-def _ledgers(recorded: Recorded, question: Question) -> Iterator[Ledger]:
-    """The recordings; each group by itself has labels or the proxy."""
+def _ledgers(recorded: Recorded, question: Question, units: set[UnitNoun] | None = None) -> Iterator[Ledger]:
+    """The recordings; each group by itself has labels or the proxy. What a row of them is is added to `units`."""
     recorded = as_recorded(recorded)
     groups = labelled_groups_in(recorded, question.scope, question.by)
-    for ledger in ledgers_of(
-        recorded, question.detectors, question.scope, question.by, question.policy, question.own_limits
-    ):
+    split = check_labels if isinstance(recorded, str | Path) else Ledger.split_judged
+    for recording in ledgers_of(recorded, question.detectors, question.scope, question.by, question.policy):
+        ledger = check_ledger(split(recording), question.by, question.own_limits)
+        if units is not None and ledger.by_turn:
+            units.add("turn")
         yield decide_by_group(ledger, question.by, groups)
 
 
@@ -324,7 +329,8 @@ def _evaluate_partition(load: bytes, partition: Partition) -> tuple[list[Any], s
         for frame in frames_in(partition, homes, question.detectors, question.by):
             ledger = ledger_of_frame(frame, question.detectors, question.scope, labelled=labelled)
             run_ids.extend(ledger.runs["run_id"])
-            yield decide_by_group(check_ledger(ledger, question.by, question.own_limits), question.by, groups)
+            ledger = check_ledger(check_labels(ledger), question.by, question.own_limits)
+            yield decide_by_group(ledger, question.by, groups)
 
     parts = (_part(ledger, question, aggregate=aggregate) for ledger in _add_agents(ledgers(), question, agents))
     first = next(parts, None)

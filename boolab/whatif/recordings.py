@@ -96,6 +96,17 @@ def check_ledger(ledger: Ledger, group_by: Sequence[str], own_limits: OwnLimits)
     return ledger.apply_own_limits() if own_limits == "kept" else ledger
 
 
+def check_labels(ledger: Ledger) -> Ledger:
+    """A ledger of a part of a file; `SettingError` if turns have labels of their own, as other parts may have none."""
+    if ledger.judges_turns:
+        msg = (
+            "turns have labels of their own, and a file that is read in parts is counted by run: pass the runs "
+            "(bl.load_runs), or scope='run'"
+        )
+        raise SettingError(msg)
+    return ledger
+
+
 def check_frames(policy: Policy | None) -> None:
     """Raise `SettingError` if frames do not hold enough for a policy."""
     if policy is not None and (intervenes(policy) or has_response_guards(policy)):

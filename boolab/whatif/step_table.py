@@ -127,7 +127,8 @@ class Ledger:
         """R: what the success of each run is: `LABEL` or the proxy."""
         if self.by_label is None:
             return np.full(self.n_runs, self.success_by, dtype=object)
-        return np.array([PROXY, LABEL], dtype=object)[self.by_label.astype(np.int64)]
+        proxy = TURN_PROXY if self.by_turn else PROXY
+        return np.array([proxy, LABEL], dtype=object)[self.by_label.astype(np.int64)]
 
     def opens(self) -> Flags:
         """N: whether the step is the first of its span."""
@@ -306,6 +307,21 @@ class Ledger:
             starts={},
             by_turn=unit_of(self.span) == "turn",
         )
+
+    def split_judged(self) -> Ledger:
+        """Each turn as a run of its own where turns have labels; itself where none has.
+
+        Call `apply_own_limits` afterwards, as after `split_spans`. `SettingError` where subagents are on record.
+        """
+        if not self.judges_turns:
+            return self
+        if self.kin() is not None:
+            msg = (
+                "turns have labels of their own, and these runs have subagents, whose turns only recommend finds: use "
+                "bl.recommend, or scope='run'"
+            )
+            raise SettingError(msg)
+        return self.take(np.diff(self.first) > 0).split_spans(by_label=True)
 
     def _labels_of_spans(self, first: Ints, run: Ints) -> Ints:
         """The label of each span: of its turn, or, where it is its whole run, of the run."""

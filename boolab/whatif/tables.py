@@ -20,7 +20,7 @@ from boolab.whatif.first_crossing import Places, Stops
 from boolab.whatif.grid import GridAxis, Settings
 from boolab.whatif.outcomes import grid_stops, outcome_columns, rule_stops, stops_of_spans
 from boolab.whatif.question import OUTCOMES, Question
-from boolab.whatif.step_table import Flags, Ints, Ledger
+from boolab.whatif.step_table import Flags, Ints, Ledger, UnitNoun
 
 BATCH_ROWS: Final = 500_000
 COUNTED_MEASURES: Final = tuple(name for name in MEASURES if name != "cost")
@@ -79,7 +79,8 @@ def rows_of(ledger: Ledger, question: Question, *, grid: bool = True) -> pd.Data
         if kin is not None:
             by_results = {limit.reason for limit in limits if depends_on_results(limit.counter, limit.detector)}
             stops, spans = family_stops(ledger, kin, stops, spans, by_results, holds_for)
-        data = {name: ledger.runs[name].array.take(stops.run) for name in ("run_id", *question.by)}
+        names = ("run_id", *(("turn",) if ledger.by_turn else ()), *question.by)
+        data = {name: ledger.runs[name].array.take(stops.run) for name in names}
         data |= {axis.key: values(axis) for axis in question.axes}
         data |= {"rule": repeat_text(rule, len(stops.run))} if question.rules else {}
         data |= outcome_columns(ledger, positions, stops, spans)
@@ -150,13 +151,14 @@ def sum_rows(table: pd.DataFrame) -> pd.DataFrame:
         msg = f"the frame has no column {missing[0]!r}: expected one like counterfactual(...) makes, a row for each run"
         raise SettingError(msg)
     names = [str(name) for name in table.columns]
-    keys = [*(name for name in names[: names.index("outcome")] if name != "run_id"), "scope"]
+    keys = [*(name for name in names[: names.index("outcome")] if name not in ("run_id", "turn")), "scope"]
     success_kinds = table.groupby(keys, dropna=False, sort=False)[SUCCESS_BY]
     kinds = [kinds[0] if len(kinds) == 1 else "mixed" for kinds in (of.dropna().unique() for _, of in success_kinds)]
-    return finish_sums(_sums(table, keys).assign(**{SUCCESS_BY: kinds}), keys)
+    unit: UnitNoun = "turn" if "turn" in names else "run"
+    return finish_sums(_sums(table, keys).assign(**{SUCCESS_BY: kinds}), keys, unit)
 
 
-def finish_sums(frame: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
+def finish_sums(frame: pd.DataFrame, keys: Sequence[str], unit: UnitNoun = "run") -> pd.DataFrame:
     """Sums as the columns of an aggregate: NA for what is not reported or has no bound, money in dollars."""
     sums = {name: frame[name].to_numpy(np.int64) for name in frame.columns if name not in (*keys, SUCCESS_BY)}
     never = np.zeros(len(frame), dtype=bool)
@@ -180,7 +182,7 @@ def finish_sums(frame: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
     data: dict[str, Any] = {key: frame[key].array for key in keys if key != "scope"}
     data |= {name: pd.arrays.IntegerArray(sums[name], never) for name in (*counts, *kept_columns) if name in sums}
     data |= {name: measures[name] for name in sorted(measures, key=lambda name: name.startswith("saved_"))}
-    end = {"scope": frame["scope"].astype(TEXT).array, "unit": repeat_text("run", len(frame))}
+    end = {"scope": frame["scope"].astype(TEXT).array, "unit": repeat_text(unit, len(frame))}
     end[SUCCESS_BY] = frame[SUCCESS_BY].astype(TEXT).array
     return pd.DataFrame(data | bounds | end)
 

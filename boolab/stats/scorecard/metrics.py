@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -16,11 +17,13 @@ import numpy.typing as npt
 import pandas as pd
 
 from boolab.core.run import Run
+from boolab.core.run_labels import has_turn_labels
 from boolab.core.types import MICRO, Scope
 from boolab.errors import SettingError
 from boolab.frames.labels import check_keys, flag_of, mapping_of
 from boolab.frames.runs import as_runs, distinct_runs
 from boolab.frames.tables import runs_df, tools_called
+from boolab.frames.turn_runs import turns_as_runs
 from boolab.limits.call_identity import uncalled_note
 from boolab.limits.detector import named_tools
 from boolab.limits.stop import StopRule
@@ -36,7 +39,7 @@ from boolab.whatif.from_runs import ledger_of
 from boolab.whatif.grid import detectors_of
 from boolab.whatif.recordings import Recorded, as_recorded, ledgers_of
 from boolab.whatif.rule_matrix import Floats, run_costs
-from boolab.whatif.step_table import LABEL, Flags, Ints, Ledger
+from boolab.whatif.step_table import LABEL, Flags, Ints, Ledger, UnitNoun, scopes_of
 from boolab.whatif.success_kinds import decide_by_group
 
 Positive: TypeAlias = "str | Mapping[str, Any] | pd.Series[Any] | Callable[[Run], bool | None]"
@@ -106,11 +109,33 @@ def material_of(
             if not (label_columns and str(error).startswith(f"by={positive!r}: ") and positive not in keys):
                 raise
             raise SettingError(str(error).replace("by=", "positive=", 1)) from None
+        if positive is None and ledger.judges_turns:
+            ledger = ledger.take(np.diff(ledger.first) > 0).split_spans(by_label=True)
         return Material(ledger.apply_own_limits(), None)
     runs, repeats = distinct_runs(as_runs(recorded))
     named_identities = named_tools(detectors)
     uncalled = uncalled_note(named_identities, tools_called(runs) if named_identities else ())
-    return Material(ledger_of(runs, detectors, scope).apply_own_limits(), runs, (*repeats, *uncalled))
+    scopes = scopes_of([run.source for run in runs], scope)
+    by_turn = [run_scope == "turn" for run_scope in scopes]
+    if positive is None and any(has_turn_labels(run) and turns for run, turns in zip(runs, by_turn, strict=True)):
+        parts = (_units_of(run, by_turn=turns) for run, turns in zip(runs, by_turn, strict=True))
+        runs = [*chain.from_iterable(parts)]
+        ledger = replace(ledger_of(runs, detectors, scope), by_turn=True)
+    else:
+        ledger = ledger_of(runs, detectors, scope)
+    return Material(ledger.apply_own_limits(), runs, (*repeats, *uncalled))
+
+
+def _units_of(run: Run, *, by_turn: bool) -> list[Run]:
+    """The turns of a run, or itself; none without a step, which has no turn."""
+    if not by_turn:
+        return [run] if run.steps else []
+    return [turn_run for _, turn_run in turns_as_runs(run)]
+
+
+def unit_of_material(material: Material) -> UnitNoun:
+    """What is judged: turns where turns have labels of their own, else runs."""
+    return "turn" if material.ledger.by_turn else "run"
 
 
 def units_in(material: Material, keys: Sequence[str]) -> pd.DataFrame:
@@ -185,6 +210,7 @@ class Scores:
     # how many counted steps of its scope come before each step: a plain cap saves the step if it is no larger
     before: Ints
     converged_is_false: bool  # whether an alarm that converged is false
+    unit: UnitNoun = "run"  # what is judged
 
 
 def scores_of(material: Material, rules: Sequence[StopRule], truth: Truth, *, converged_is_false: bool) -> Scores:
@@ -210,6 +236,7 @@ def scores_of(material: Material, rules: Sequence[StopRule], truth: Truth, *, co
         ledger.first,
         np.where(ledger.opens(), 0, counted_before),
         converged_is_false,
+        unit_of_material(material),
     )
 
 
@@ -276,7 +303,7 @@ class GroupScores:
             if row["n_unknown"] and not row["n_runs"]:
                 row |= dict.fromkeys(("alarms", "true_alarms", "false_alarms", "missed", "converged"))
                 row |= dict.fromkeys(name for name in row if name.startswith(("saved_", "successes_lost_")))
-            rows.append(row | {"unit": "run", "positive_is": self.truth.name, "confidence": self.confidence})
+            rows.append(row | {"unit": self.scores.unit, "positive_is": self.truth.name, "confidence": self.confidence})
         return rows
 
     def _saved_columns(self, score: RuleAlarms, raised: Flags, share: tuple[float, ...], steps: int) -> dict[str, Any]:

@@ -30,6 +30,7 @@ from boolab.stats.scorecard.metrics import (
     name_columns,
     rates_of,
     truth_of,
+    unit_of_material,
     units_in,
 )
 from boolab.stats.units import clusters_of, keys_of, split_groups
@@ -158,7 +159,9 @@ def precision_recall_df(
             threshold = rule.threshold / _UNITS.get(rule.counter, 1)
             head = {"detector": sweep.name, "threshold": threshold, "rule": str(sweep.rule)}
             name = truth.of_group(run_rows).name
-            rows.append(head | row | {"unit": "run", "positive_is": name, "confidence": confidence})
+            rows.append(
+                head | row | {"unit": unit_of_material(material), "positive_is": name, "confidence": confidence}
+            )
             groups.append(values)
     return attach_set(frame_of(keys, groups, _COLUMNS, rows), runs)
 

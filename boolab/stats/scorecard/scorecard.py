@@ -94,8 +94,8 @@ def scorecard(
 
     An *alarm* is a run in which the rule fires after a step, in any turn. A *positive* is a run that failed, by its
     label. Where no run of a group has a label, a run that did not end by itself is positive; `positive_is` and every
-    sentence report it. Runs without a label are left out; a rule's row also leaves out runs where a counter it needs is
-    unknown.
+    sentence report it. Where turns have labels of their own, each turn is judged as a run. Runs without a label are
+    left out; a rule's row also leaves out runs where a counter it needs is unknown.
 
     An alarm *converged* if the repeated call was work and not a loop: later in the same scope (the turn, or with
     `scope="run"` the run) the same call comes again, with a result that is known to be no error and whose content
@@ -144,7 +144,8 @@ def scorecard(
           (micro-dollars, milliseconds), and at least what the rule accepts. NA where there is no negative run, or the
           counter is unknown in one. `_low` and `_high` are percentiles over resampled clusters. No sample has a larger
           value than the largest observed one, so `_high` is no limit for other runs.
-        - `n_unknown`: runs where a counter that the rule needs is unknown. `unit` ("run"), `positive_is`, `confidence`.
+        - `n_unknown`: runs where a counter that the rule needs is unknown. `unit` ("run", or "turn" where turns have
+          labels of their own), `positive_is`, `confidence`.
 
     Raises:
         SettingError: if there are no rules, one of them is none, a label is neither True nor False, or an argument is
@@ -204,6 +205,7 @@ class _ScorecardText:
         self.scores = scores
         self.confidence = confidence
         self.level = level(confidence)
+        self.noun = scores.unit
         self.named = "" if truth.name == UNNAMED else f" ({shorten(truth.name)})"
         self.which = (
             "in which the agent did not end by itself"
@@ -229,7 +231,7 @@ class _ScorecardText:
     def successes(self, n: int) -> str:
         """The number of successes, as they are called here."""
         return (
-            f"{count(n, 'run')} that ended by {'itself' if n == 1 else 'themselves'}"
+            f"{count(n, self.noun)} that ended by {'itself' if n == 1 else 'themselves'}"
             if self.truth.proxy
             else f"{n:,} success{'' if n == 1 else 'es'}"
         )
@@ -256,18 +258,20 @@ class _ScorecardText:
         rule, n, alarms = row["rule"], row["n_runs"], row["alarms"]
         if not n:
             reason = (
-                "a counter that it needs is unknown in all runs" if row["n_unknown"] else "there is no run to judge"
+                f"a counter that it needs is unknown in all {self.noun}s"
+                if row["n_unknown"]
+                else f"there is no {self.noun} to judge"
             )
-            yield f"{rule} cannot be judged: {reason}, so it is not known what it finds of runs {self.which}."
+            yield f"{rule} cannot be judged: {reason}, so it is not known what it finds of {self.noun}s {self.which}."
             return
         if not alarms:
-            no_alarm = "does not alarm in the one run" if n == 1 else f"alarms in none of {n:,} runs"
+            no_alarm = f"does not alarm in the one {self.noun}" if n == 1 else f"alarms in none of {n:,} {self.noun}s"
             yield f"{rule} {no_alarm}, so its precision is not defined; {self._describe_found(row)}."
         else:
             exception = " without converging later" if self.scores.converged_is_false and row["converged"] else ""
             right = f"{self.count_positive(row['true_alarms'], alarms)}{exception}"
             yield (
-                f"{rule} alarms in {alarms:,} of {count(n, 'run')}; {right} (precision {row['true_alarms']:,} of "
+                f"{rule} alarms in {alarms:,} of {count(n, self.noun)}; {right} (precision {row['true_alarms']:,} of "
                 f"{alarms:,}, {self.interval(row, 'precision')}); it would have {self._cost(row)}."
             )
             yield f"It finds {self._describe_found(row, short=True)}{self._describe_false(row)}."
@@ -280,7 +284,7 @@ class _ScorecardText:
     def _lift(self, row: Mapping[str, Any]) -> Iterator[str]:
         if row["lift"] is None or row["base_rate"] == 1:
             return
-        random = f"random alarms, of which {percent(row['base_rate'])} would be in runs {self.which}"
+        random = f"random alarms, of which {percent(row['base_rate'])} would be in {self.noun}s {self.which}"
         if row["lift_low"] <= 1:
             yield f"The data do not show that its alarms are right more often than {random}."
         else:
@@ -312,7 +316,7 @@ class _ScorecardText:
         saved = f"saved {count(row['saved_steps'], 'step')}"
         low, high, base = row["successes_lost_lower"], row["successes_lost_upper"], row["successes"]
         if high is None:
-            return f"{saved}; how many successes it would have stopped is not known: no run has a success label"
+            return f"{saved}; how many successes it would have stopped is not known: no {self.noun} has a success label"
         if not base:
             return f"{saved}; there is no success to lose"
         if not high:
@@ -323,18 +327,22 @@ class _ScorecardText:
     def _describe_found(self, row: Mapping[str, Any], *, short: bool = False) -> str:
         n, sentence = row["n_positive"], row["true_alarms"]
         if not n:
-            return f"no run, because there is none {self.which}" if short else f"there is no run {self.which}"
+            return (
+                f"no {self.noun}, because there is none {self.which}"
+                if short
+                else f"there is no {self.noun} {self.which}"
+            )
         subject = self.which.replace("that are", "that is") if n == 1 else self.which
         share = f"(recall {sentence:,} of {n:,}, {self.interval(row, 'recall')})"
         if short:
-            return f"{sentence:,} of {count(n, 'run')} {subject} {share}"
-        all_alarms = format_all(n, "run")
+            return f"{sentence:,} of {count(n, self.noun)} {subject} {share}"
+        all_alarms = format_all(n, self.noun)
         return f"it misses {all_alarms[0].lower()}{all_alarms[1:]} {subject} {share}"
 
     def _describe_false(self, row: Mapping[str, Any]) -> str:
         other_runs = row["n_runs"] - row["n_positive"]
         if not other_runs:
-            return "; there are no other runs, so the rate of false alarms is not known"
+            return f"; there are no other {self.noun}s, so the rate of false alarms is not known"
         n = round(row["false_alarm_rate"] * other_runs)
         return f" and alarms in {n:,} of {count(other_runs, 'other')} ({self.interval(row, 'false_alarm_rate')})"
 
@@ -362,23 +370,24 @@ class _ScorecardText:
             threshold = f"{100 * row['clean_threshold'] / BILLION:.4g}%"
         beginning = f"A threshold of {threshold} is the least without a false alarm in "
         if self.scores.converged_is_false:
-            yield f"{beginning}these runs."
+            yield f"{beginning}these {self.noun}s."
             return
         not_positive = f"{'is' if n == 1 else 'are'} not positive{self.named}" if self.truth.user else "did not fail"
-        negatives = self.successes(n) if self.truth.proxy else f"{count(n, 'run')} that {not_positive}"
+        negatives = self.successes(n) if self.truth.proxy else f"{count(n, self.noun)} that {not_positive}"
         share = percent(group.upper_bound(score.false_alarm_peaks))
-        yield f"{beginning}the {negatives}; with {self.level} confidence at most {share} of such runs reach it."
+        yield f"{beginning}the {negatives}; with {self.level} confidence at most {share} of such {self.noun}s reach it."
 
     def data(self, material: Material, judged_indices: Ints) -> Iterator[str]:
         """The quality of the data: labels, and what is left out."""
         total, n = material.ledger.n_runs, len(judged_indices)
         if not total:
-            yield "There are no runs."
+            yield f"There are no {self.noun}s."
             return
         yield from self._positive(judged_indices)
         if n < total:
             verb = "is" if total - n == 1 else "are"
-            yield f"{total - n:,} of {count(total, 'run')} {verb} left out: without a label their class is not known."
+            n_of_all = f"{total - n:,} of {count(total, self.noun)}"
+            yield f"{n_of_all} {verb} left out: without a label their class is not known."
         yield from self._unknown(judged_indices)
         yield from self._cut_notes(material, judged_indices)
         if material.runs is None and any(watches_repeats(score.alarms.rule) for score in self.scores.rules):
@@ -392,25 +401,25 @@ class _ScorecardText:
                 words = _ScorecardText(self.truth.of_group(indices), self.scores, self.confidence)
                 yield from (f"Groups {kind} labels: {note}" for note in words._positive(indices))
             return
-        share = f"{int(self.truth.positive[judged_indices].sum()):,} of {count(len(judged_indices), 'run')}"
+        share = f"{int(self.truth.positive[judged_indices].sum()):,} of {count(len(judged_indices), self.noun)}"
         if self.truth.proxy:
             yield (
                 f"No run has a label. By a proxy, a run is positive if it {NOT_ENDED} ({share}). That is not a "
                 "failure: a censored run may have been about to succeed, and one that ended may have failed."
             )
         elif self.truth.user:
-            yield f"A run is positive by the user's definition{self.named}: {share}."
+            yield f"A {self.noun} is positive by the user's definition{self.named}: {share}."
         else:
-            yield f"A run is positive if it failed, by its label: {share}."
+            yield f"A {self.noun} is positive if it failed, by its label: {share}."
 
     def _unknown(self, judged_indices: Ints) -> Iterator[str]:
         hanging = [(s.alarms, int(s.alarms.unknown[judged_indices].sum())) for s in self.scores.rules]
-        rules = [f"{alarms.rule} in {count(n, 'run')}" for alarms, n in hanging if n]
+        rules = [f"{alarms.rule} in {count(n, self.noun)}" for alarms, n in hanging if n]
         if rules:
             others_text = f" and {len(rules) - _MAX_NAMED:,} further rules" if len(rules) > _MAX_NAMED else ""
             yield (
-                f"Rules that need an unknown counter: {', '.join(rules[:_MAX_NAMED])}{others_text}. These runs are not "
-                "alarms, and the rule's row leaves them out."
+                f"Rules that need an unknown counter: {', '.join(rules[:_MAX_NAMED])}{others_text}. These {self.noun}s "
+                "are not alarms, and the rule's row leaves them out."
             )
         for name in ("tokens", "cost"):
             pairs = [
@@ -430,14 +439,15 @@ class _ScorecardText:
             verb = "is" if len(cut_runs) == 1 else "are"
             suffix = f" ({_counts(reasons)})" if len(reasons) else ""
             yield (
-                f"{len(cut_runs):,} of {count(len(judged_indices), 'run')} {verb} censored{suffix}: a rule may have "
-                "fired later, so there may be more alarms, and more to save."
+                f"{len(cut_runs):,} of {count(len(judged_indices), self.noun)} {verb} censored{suffix}: a rule may "
+                "have fired later, so there may be more alarms, and more to save."
             )
         detected = reasons[reasons.isin(_DETECTED)]
         if len(detected):
             yield (
-                f"{count(len(detected), 'run')} had been stopped by a detector when recorded ({_counts(detected)}): "
-                "an alarm of a similar rule there is no evidence, and the stop may be why the run is positive."
+                f"{count(len(detected), self.noun)} had been stopped by a detector when recorded "
+                f"({_counts(detected)}): an alarm of a similar rule there is no evidence, and the stop may be why the "
+                f"{self.noun} is positive."
             )
 
     def limits(self, groups: Sequence[GroupScores], judged_units: pd.DataFrame) -> Iterator[str]:
