@@ -251,12 +251,17 @@ def own_cost(run: Run) -> int | None:
     return micro_cost(own_part(run))
 
 
+def kept_steps(run: Run) -> int:
+    """How many of its first steps a branch shares with the run that it began with; 0 of any other run."""
+    branch_event = next((event for event in reversed(run.events) if event.kind == "branch"), None)
+    return 0 if branch_event is None else branch_event.payload.get("kept", branch_event.payload["step"]) or 0
+
+
 def own_part(run: Run) -> Run:
     """What a run has that no earlier one has: a branch without the steps and the summaries that it kept."""
-    branch_event = next((event for event in reversed(run.events) if event.kind == "branch"), None)
-    if branch_event is None:
+    branch_step = kept_steps(run)
+    if not branch_step:
         return run
-    branch_step = branch_event.payload.get("kept", branch_event.payload["step"]) or 0
     n_earlier = sum(event.kind == "continued" and event.payload["after_step"] < branch_step for event in run.events)
     return replace(
         run,
