@@ -1,10 +1,12 @@
 """Factory's Droid: `~/.factory/sessions/**/<session>.jsonl`, and what `droid exec --output-format stream-json` prints.
 
-No source of either is public: this is by samples of the two.
+No source of either is public: this is by samples of the two, and by what users wrote of their sessions.
 
-- A session begins with `session_start`. A `message` holds one in the form of Anthropic's API; one of the assistant is
-  one response. Its branch is that of the last message. The model, the effort and the tokens of the whole session are
-  in `<session>.settings.json` beside it.
+- A session begins with `session_start`; that of a subagent names the session that started it, in `callingSessionId`.
+- A `message` holds one in the form of Anthropic's API; one of the assistant is one response, with its model in
+  `modelId`. Its branch is that of the last message. What the program adds for the model has the `visibility` `llm_only`.
+- The model of the last response, the effort and the tokens of the whole session are in `<session>.settings.json`
+  beside it.
 - A result without a flag is an error if it begins with `Error:`, as Droid writes of a command that failed.
 - In the stream, `message` and `tool_call` are of one response until a result follows. `completion` has the last text,
   if no message had it, and the tokens of the run.
@@ -25,6 +27,7 @@ from boolab.logs.builder import RunBuilder
 from boolab.logs.fields import (
     Head,
     LineLog,
+    blocks_of,
     content_text,
     effort_of,
     name_or_none,
@@ -46,7 +49,10 @@ LOOKED_FOR: Final = (
     'lines that begin with "type": "session_start" and "title", or "tool_call" and "completion" with a session'
 )
 
-_STORED: Final = ("session_start", "message", "todo_state", "compaction_state", "session_end")
+_STORED: Final = (
+    "session_start", "message", "todo_state", "compaction_state", "agent_turn_outcome", "session_end",
+)  # fmt: skip
+_HIDDEN: Final = "llm_only"
 _FAILED: Final = "Error:"
 _REMINDER: Final = "<system-reminder>"
 _REMINDER_END: Final = "</system-reminder>"
@@ -89,6 +95,8 @@ class _Session:
         self._damage = damage
         self.builder = RunBuilder(NAME, damage)
         self._id = ""
+        self._parent = ""
+        """The id of the session that started this one as a subagent."""
         self._model = ""
         self._known = False
         self._left: set[str] = set()
@@ -123,16 +131,19 @@ class _Session:
             if self._left:
                 self.builder.add_event("rewind", time, steps=len(self._left))
                 self._left = set()
-            self._add_message(line["message"], text(line.get("id")), time)
+            self._add_message({"visibility": line.get("visibility"), **line["message"]}, text(line.get("id")), time)
         elif _session_of(line):
             self._known = True
             self._take_stream(kind, line, time)
         else:
             self._damage.note_kind(kind, _STORED)
+            if kind == "compaction_state":
+                self.builder.add_event("compaction", time, tokens=None)
 
     def _start(self, line: Mapping[str, Any]) -> None:
         self._known = True
         self._id = self._id or text(line.get("id"))
+        self._parent = text(line.get("callingSessionId"))
         version = line.get("version")
         self.builder.version = name_or_none(version)
         self.builder.note_origin(cwd=line.get("cwd"))
@@ -145,7 +156,11 @@ class _Session:
     def _add_message(self, message: Mapping[str, Any], name: str, time: int | None) -> None:
         self._end = self._error = None
         if message.get("role") == "assistant":
-            add_reply(self.builder, {"id": name, **message}, time, self._model)
+            effort = message.get("reasoningEffort")
+            model = text(message.get("modelId")) or self._model
+            add_reply(self.builder, {"id": name, "reasoning_effort": effort, **message}, time, model)
+        elif message.get("role") == "user" and _is_hidden(message):
+            self.builder.add_message("user", content_text(message.get("content")), opens_turn=False, time=time)
         elif message.get("role") == "user":
             add_user(self.builder, _without_reminders(message.get("content")), time, failed=_FAILED)
 
@@ -217,7 +232,22 @@ class _Session:
             return []
         end = None if self.builder.truncated else self._end
         error = None if end is None else self._error
-        return [self.builder.build(self._id or stem_of(path), end, agent=NAME, error=error, log_id=self._id)]
+        return [
+            self.builder.build(
+                self._id or stem_of(path),
+                end,
+                agent="subagent" if self._parent else NAME,
+                parent_run_id=self._parent or None,
+                error=error,
+                log_id=self._id,
+            )
+        ]
+
+
+def _is_hidden(message: Mapping[str, Any]) -> bool:
+    """Whether a message is the program's, and holds no result."""
+    blocks = map(mapping, blocks_of(message.get("content")))
+    return message.get("visibility") == _HIDDEN and all(block.get("type") != "tool_result" for block in blocks)
 
 
 def _without_reminders(content: object) -> object:

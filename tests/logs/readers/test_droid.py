@@ -64,6 +64,43 @@ def test_a_branch_that_was_left_is_no_part_of_the_session(tmp_path: Path) -> Non
     assert [(event.kind, event.payload["steps"]) for event in run.events] == [("rewind", 1)]
 
 
+def stored(folder: Path, *messages: dict[str, Any], **start: Any) -> Run:
+    lines = [{"type": "message", "id": f"m{n}", **message} for n, message in enumerate(messages)]
+    return only(
+        read(write_lines(folder / "d.jsonl", {"type": "session_start", "id": "d", "title": "t", **start}, *lines))
+    )
+
+
+def test_a_response_has_its_own_model_and_effort(tmp_path: Path) -> None:
+    (tmp_path / "d.settings.json").write_text('{"model": "last", "reasoningEffort": "high"}')
+    replies: list[dict[str, Any]] = [{"modelId": "first", "reasoningEffort": "low"}, {"modelId": "last"}, {}]
+    messages = [{"message": {"role": "assistant", "content": "x", **reply}} for reply in replies]
+    run = stored(tmp_path, *messages)
+    assert [step.response.model or run.model for step in run.steps] == ["first", "last", "last"]
+    assert [step.response.effort or run.effort for step in run.steps] == ["low", "high", "high"]
+
+
+def test_a_subagent_names_the_session_that_started_it(tmp_path: Path) -> None:
+    run = stored(tmp_path, {"message": {"role": "user", "content": "look"}}, callingSessionId="p", callingToolUseId="c")
+    assert (run.run_id, run.parent_run_id, run.agent) == ("d", "p", "subagent")
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_what_only_the_model_sees_opens_no_turn(tmp_path: Path, *, inside: bool) -> None:
+    hidden = {"visibility": "llm_only"}
+    note = {"role": "user", "content": "<context>x</context>", **(hidden if inside else {})}
+    run = stored(
+        tmp_path,
+        {"message": {"role": "user", "content": "go"}},
+        {"message": {"role": "assistant", "content": "a"}},
+        {"message": note, **({} if inside else hidden)},
+        {"message": {"role": "assistant", "content": "b"}},
+        {"type": "compaction_state", "summaryText": "all"},
+    )
+    assert ([step.turn for step in run.steps], run.task) == ([1, 1], "go")
+    assert [event.kind for event in run.events] == ["compaction"]
+
+
 def test_a_response_of_the_stream_ends_where_results_follow() -> None:
     (run,) = load_runs(own(STREAM))
     assert (run.model, run.effort, run.task) == ("acme-opus", "low", "Count the pots")
