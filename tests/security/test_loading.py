@@ -35,8 +35,8 @@ LOADS = {
 }
 """What runs code that is in its data, or may."""
 MAY = re.compile(
-    "|".join(sorted({rf"\b{name}\b" for name, _ in LOADS}))
-    + r"|\b(eval|exec|compile)\s*\(|\b(allow_pickle|shell)\b|\b(system|popen)\b"
+    "|".join(sorted(rf"\b{name}\s*\.\s*{attribute}\b" for name, attribute in LOADS))
+    + r"|(?<!\.)\b(eval|exec|compile)\s*\(|\b(allow_pickle|shell)\b|\b(system|popen)\b"
 )
 """What a module has that uses any of these."""
 BETWEEN_PROCESSES = {"core/worker.py", "sweeps/task.py", "whatif/evaluate.py"}
