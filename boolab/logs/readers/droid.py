@@ -4,7 +4,8 @@ No source of either is public: this is by samples of the two, and by what users 
 
 - A session begins with `session_start`; that of a subagent names the session that started it, in `callingSessionId`.
 - A `message` holds one in the form of Anthropic's API; one of the assistant is one response, with its model in
-  `modelId`. Its branch is that of the last message. What the program adds for the model has the `visibility` `llm_only`.
+  `modelId`. Its branch is that of the last message. What the program adds for the model alone has the `visibility`
+  `llm_only`.
 - The model of the last response, the effort and the tokens of the whole session are in `<session>.settings.json`
   beside it.
 - A result without a flag is an error if it begins with `Error:`, as Droid writes of a command that failed.
