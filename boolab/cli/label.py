@@ -155,7 +155,7 @@ def run(args: argparse.Namespace) -> int:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise SettingError(f"there is no terminal for the questions: {open_in_words(desk)}. See --status")
     for line in _opening(desk, args.criterion):
-        print(line)
+        print(wrap_text(line))
     find_evidence(desk, args)
     for line in evidence_lines(desk):
         print(wrap_text(line))

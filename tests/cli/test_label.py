@@ -15,7 +15,7 @@ import pytest
 import boolab as bl
 from boolab.cli.label import DeskPage, page_lines
 from boolab.cli.main import main
-from boolab.logs.outcomes.label_file import append_lines, make_label, read_labels
+from boolab.logs.outcomes.label_file import append_lines, make_label, make_undo, read_labels
 from boolab.stats.desk.card import card_of
 from boolab.stats.recommend.desk_dialog import Dialog
 from boolab.stats.recommend.desk_session import Desk
@@ -98,6 +98,33 @@ def test_status_counts_answers_and_says_what_is_open(tmp_path: Path) -> None:
     text = "\n".join(status_lines(desk))
     assert "22 by hand" in text
     assert "ann answered 2 of 2 alike when asked again." in text
+
+
+def test_status_says_how_long_the_answers_of_each_person_took(tmp_path: Path) -> None:
+    desk = new_desk(tmp_path)
+    times = {"ann": ["10:00:00", "10:00:20", "10:01:30", "10:30:00", "10:30:10"], "bob": ["11:00:00"]}
+    units = iter(desk.recorded.units)
+    for who, moments in times.items():
+        for moment in moments:
+            line = make_label(next(units), "success", facts={"who": who})
+            append_lines(desk.file.path, [{**line, "at": f"2026-01-01T{moment}Z"}])
+    append_lines(desk.file.path, [make_undo(line["id"], "bob")])
+    desk.refresh()
+    lines = [*status_lines(desk)]
+    assert (
+        "ann: 3 answers in 1.7 minutes, a median of 20 s each, from the times in the file; 1 pause of over 10 minutes "
+        "left out." in lines
+    )
+    assert not any(line.startswith("bob") for line in lines)
+
+
+def test_status_counts_answers_that_differ(tmp_path: Path) -> None:
+    desk = new_desk(tmp_path)
+    unit = desk.recorded.units[0]
+    lines = [make_label(unit, "success", facts={"who": "ann"}), make_label(unit, "failure", facts={"who": "bob"})]
+    append_lines(desk.file.path, lines)
+    desk.refresh()
+    assert "1 turn with answers that differ, so the outcome is unknown." in [*status_lines(desk)]
 
 
 def test_label_without_a_terminal_counts_the_open_questions(logs: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from itertools import chain
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -21,6 +21,7 @@ from boolab.core.run_labels import label_of, turn_label
 from boolab.core.types import Identities, Scope
 from boolab.errors import SettingError
 from boolab.frames.tables import runs_df
+from boolab.logs.fields import instant
 from boolab.logs.outcomes.evidence import Evidence
 from boolab.logs.outcomes.label_file import (
     BENCHMARK,
@@ -315,22 +316,35 @@ class Desk:
         return str(lines[-1]["print"])
 
     @property
-    def own_agreement(self) -> tuple[int, int]:
-        """How many units this person answered alike when they came again, and how many came again."""
+    def people(self) -> list[str]:
+        """Who answered, in the order of their first answers."""
+        return [*dict.fromkeys(_person_of(line) for line in self.file.labels if line.get("source", HAND) == HAND)]
+
+    def own_agreement(self, who: str) -> tuple[int, int]:
+        """How many units a person answered alike when they came again, and how many came again."""
         first: dict[str, str] = {}
         is_same: dict[str, bool] = {}
-        for line in self._own_lines():
+        for line in self._lines_of(who):
             if line.get("again"):
                 is_same[line["print"]] = first.get(line["print"]) == line["label"]
             else:
                 first[line["print"]] = line["label"]
         return sum(is_same.values()), len(is_same)
 
-    def _own_lines(self) -> list[Mapping[str, Any]]:
+    def answer_times(self, who: str) -> list[float]:
+        """The seconds from each answer of a person to the next one, also of those that were taken back."""
+        lines = [line for line in self.file.lines if "label" in line and line.get("source", HAND) == HAND]
+        moments = sorted(filter(None, [instant(line.get("at")) for line in lines if _person_of(line) == who]))
+        return [(later - earlier).total_seconds() for earlier, later in pairwise(moments)]
+
+    def _own_lines(self) -> list[Line]:
         """The labels by this person, the earliest first."""
-        return [
-            line for line in self.file.labels if line.get("source") == HAND and str(line.get("who") or "") == self.who
-        ]
+        return self._lines_of(self.who)
+
+    def _lines_of(self, who: str) -> list[Line]:
+        """The labels by a person, the earliest first, of units with a print."""
+        by_hand = [line for line in self.file.labels if line.get("source", HAND) == HAND and "print" in line]
+        return [line for line in by_hand if _person_of(line) == who]
 
     def _repeated(self) -> AskedUnit | None:
         """A unit of this person to ask again, if one is due."""
@@ -403,6 +417,10 @@ class Desk:
     def _forget(self) -> None:
         for name in ("prints", "units", "answers", "labels", "state", "_evidence"):
             self.__dict__.pop(name, None)
+
+
+def _person_of(line: Line) -> str:
+    return str(line.get("who") or "")
 
 
 def _time_of(line: Mapping[str, Any]) -> tuple[str, str]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from statistics import median
 from typing import Final
 
 from boolab.core.run_labels import BENCHMARK, HAND
-from boolab.core.text import count
+from boolab.core.text import count, flatten
 from boolab.frames.dtypes import FLOAT, INT, TEXT
 from boolab.stats.desk.design import looser_value
 from boolab.stats.desk.state import ValueState
@@ -27,6 +28,8 @@ _COLUMNS: Final = {
     "expected_answers": INT,
     "max_answers": INT,
 }
+_PAUSE_S: Final = 600
+"""A longer time between two answers is a pause."""
 _WAITING: Final = ("axis", "value", "verdict")
 """What is known of a value that is not tested before a looser one."""
 
@@ -67,10 +70,26 @@ def source_lines(desk: Desk) -> Iterator[str]:
     if missing:
         are = "is" if missing == 1 else "are"
         yield f"{count(missing, desk.recorded.noun)} of the order {are} not in the logs any more."
-    n_alike, n_again = desk.own_agreement
-    if n_again:
-        yield f"{desk.who or 'You'} answered {n_alike:,} of {n_again:,} alike when asked again."
+    n_disputed = sum(label.disputed for label in desk.labels.values())
+    if n_disputed:
+        yield f"{count(n_disputed, desk.recorded.noun)} with answers that differ, so the outcome is unknown."
+    for who in desk.people:
+        yield from _person_lines(desk, who)
     yield from evidence_lines(desk)
+
+
+def _person_lines(desk: Desk, who: str) -> Iterator[str]:
+    """How long the answers of a person took, and how much the person agrees with the own answers."""
+    name = flatten(who) or "Someone"
+    times = desk.answer_times(who)
+    if seconds := [time for time in times if time <= _PAUSE_S]:
+        sentence = f"{name}: {count(len(seconds), 'answer')} in {sum(seconds) / 60:,.1f} minutes, a median of "
+        sentence += f"{median(seconds):,.0f} s each, from the times in the file"
+        n_pauses = len(times) - len(seconds)
+        yield sentence + (f"; {count(n_pauses, 'pause')} of over 10 minutes left out." if n_pauses else ".")
+    n_alike, n_again = desk.own_agreement(who)
+    if n_again:
+        yield f"{name} answered {n_alike:,} of {n_again:,} alike when asked again."
 
 
 def plan_lines(desk: Desk) -> Iterator[str]:
