@@ -42,7 +42,7 @@ def test_says_what_to_set_with_base_bound_and_saving(python: list[Run]) -> None:
     assert "--max-steps 3" in str(found)
 
 
-def test_the_answer_says_what_was_saved_on_other_tasks_if_far_less(python: list[Run]) -> None:
+def test_the_answer_has_the_saving_on_other_tasks_if_far_less(python: list[Run]) -> None:
     found = bl.recommend(python, keep=0.9, by=[])
     saving = found.evidence
     assert saving["heldout_saved_share"] < saving["saved_share_low"]
