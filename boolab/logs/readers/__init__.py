@@ -50,7 +50,7 @@ SIGNS: Final[Mapping[str, frozenset[str | bytes]]] = {
         "otel": ("context", "data", "object", "resourceSpans", "spans", "traces"),
         "parquet": (b"PAR1",),
         "pi": ("type=message", "type=session"),
-        "qwen": ("message.parts",),
+        "qwen": ("message.parts", "qwen_code_version"),
         "store": (b"SQLi",),
         "sts": ("harness",),
         "swe_agent": ("attempts", "history", "trajectory"),

@@ -28,6 +28,8 @@ ENDED: Final = "subagentEnded"
 """The flag of a result, or the kind of an attachment, that marks the end of a subagent."""
 STOPPED: Final = "stopped"
 """The kind of an attachment that has how the run ended, by its result."""
+QWEN: Final = "qwen_code_version"
+"""What the first line of a stream of Qwen Code has, which is in the same form."""
 _LAUNCHED: Final = "Async agent launched"
 _INPUT: Final = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 _TURNS: Final = re.compile(r"maximum number of turns \((\d{1,9})\)")

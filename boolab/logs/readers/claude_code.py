@@ -53,7 +53,7 @@ from boolab.io.packed import open_unpacked
 from boolab.logs.fields import Head, LineLog, read_followed, sidecar, stem_of
 from boolab.logs.readers._claude_chain import AgentLines
 from boolab.logs.readers._claude_run import SOURCE, SubagentEnd, ends_in
-from boolab.logs.readers._claude_stream import StreamLines, is_stream_line, is_stream_result
+from boolab.logs.readers._claude_stream import QWEN, StreamLines, is_stream_line, is_stream_result
 
 NAME: Final = SOURCE
 SCOPE: Final = "turn"
@@ -84,6 +84,8 @@ def sniff(head: Head) -> bool:
     """Whether this is a session of Claude Code, an export of one, or its messages as it prints them."""
     entries = items(head.values[0]) if head.values else ()
     lines = (*head.values, *entries)
+    if any(QWEN in mapping(line) for line in lines):
+        return False
     return isinstance(head.first.get("loglines"), list) or any(_is_line(line) or is_stream_line(line) for line in lines)
 
 

@@ -1,6 +1,13 @@
 """Qwen Code: `~/.qwen/projects/<project>/chats/<session>.jsonl`, a record a line.
 
-See `packages/core/src/services/chatRecordingService.ts` in github.com/QwenLM/qwen-code.
+See `packages/core/src/services/chatRecordingService.ts` in github.com/QwenLM/qwen-code. What `qwen --output-format
+stream-json` prints has the form of Claude Code's, with these differences:
+
+- It begins with a line that has `qwen_code_version`.
+- The thoughts of a response are a message of their own without tokens, which the rest of it follows under another id.
+- Input tokens are with those read from the cache.
+
+Of a session on disk:
 
 - A record names the one before it. The branch of the last record is the session; after a rewind another one was left.
 - `assistant` records have parts in the form of Gemini's API: those of one `uuid` are one response, of which the largest
@@ -14,6 +21,7 @@ See `packages/core/src/services/chatRecordingService.ts` in github.com/QwenLM/qw
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,7 +31,9 @@ from boolab.io.json_input import Damage, items, mapping, text, whole
 from boolab.logs.builder import RunBuilder
 from boolab.logs.fields import Head, LineLog, epoch_ms, name_or_none, one_line, read_followed, stem_of
 from boolab.logs.readers._branches import follow_branches
+from boolab.logs.readers._claude_stream import QWEN as STREAM_KEY
 from boolab.logs.readers._gemini_parts import content_text, result_text
+from boolab.logs.readers.claude_code import follow as follow_stream
 from boolab.logs.step_builder import StepBuilder
 
 NAME: Final = "qwen"
@@ -32,7 +42,9 @@ SUFFIXES: Final = (".jsonl",)
 PLACES: Final = ("~/.qwen/projects/*/chats/*.jsonl",)
 _KEYS: Final = ("uuid", "parentUuid")
 """Where a record has its id and that of the one before it."""
-LOOKED_FOR: Final = 'lines with "uuid", "parentUuid" and "sessionId", whose "message" has "parts"'
+LOOKED_FOR: Final = (
+    'lines with "uuid", "parentUuid" and "sessionId", whose "message" has "parts", or "qwen_code_version"'
+)
 
 _KINDS: Final = ("user", "assistant", "tool_result", "system")
 _NOTICES: Final = ("cron", "notification")
@@ -40,7 +52,7 @@ _NOTICES: Final = ("cron", "notification")
 
 def sniff(head: Head) -> bool:
     """Whether this is a session of Qwen Code."""
-    return any(map(_is_record, head.values))
+    return any(_is_record(value) or STREAM_KEY in mapping(value) for value in head.values)
 
 
 def _is_record(value: object) -> bool:
@@ -56,7 +68,59 @@ def read(path: Path, damage: Damage) -> list[Run]:
 
 def follow(path: Path, damage: Damage) -> LineLog:
     """The records of a session, as they are written."""
-    return follow_branches(path, damage, _Session, _KEYS)
+    session, stream = follow_branches(path, damage, _Session, _KEYS), follow_stream(path, damage)
+    version: str | None = None
+    open_ids: dict[str, str] = {}
+
+    def take(number: int, value: object) -> None:
+        nonlocal version
+        if STREAM_KEY in mapping(value):
+            version = text(mapping(value)[STREAM_KEY])
+        if version is None:
+            session.take(number, value)
+        else:
+            stream.take(number, _as_claude_line(value, open_ids))
+
+    def runs() -> list[Run]:
+        if version is None:
+            return session.runs()
+        return [
+            replace(
+                run,
+                source=NAME,
+                agent=NAME if run.parent_run_id is None else run.agent,
+                harness_version=name_or_none(version),
+            )
+            for run in stream.runs()
+        ]
+
+    return LineLog(damage, take, runs, lambda: session.again() if version is None else None)
+
+
+def _as_claude_line(value: object, open_ids: dict[str, str]) -> object:
+    """A line of the stream as Claude Code prints it.
+
+    `open_ids`: by the call that started a subagent, or "", the id of the response whose last message had no tokens.
+    """
+    line, parent = mapping(value), text(mapping(value).get("parent_tool_use_id"))
+    if line.get("type") == "user":
+        open_ids.pop(parent, None)
+    elif line.get("type") == "result":
+        return {**line, "usage": _without_cached(mapping(line.get("usage")))}
+    elif line.get("type") == "assistant":
+        message = mapping(line.get("message"))
+        usage = _without_cached(mapping(message.get("usage")))
+        key = open_ids.pop(parent, None) or text(message.get("id"))
+        if not whole(usage.get("input_tokens")) and not whole(usage.get("output_tokens")):
+            open_ids[parent] = key
+        return {**line, "message": {**message, "id": key, "usage": usage}}
+    return value
+
+
+def _without_cached(usage: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The usage with what was read from the cache apart from the input."""
+    entered, cached = whole(usage.get("input_tokens")), whole(usage.get("cache_read_input_tokens"))
+    return usage if entered is None or not cached else {**usage, "input_tokens": max(0, entered - cached)}
 
 
 class _Session:

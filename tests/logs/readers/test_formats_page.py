@@ -48,7 +48,7 @@ NEVER = {
     "openai_chat": {"failed", "call duration"},
     "opencode": {"success"},
     "pi": {"success"},
-    "qwen": {"success", "finish reason", "cost"},
+    "qwen": {"success", "cost"},
     "sts": {"success", "failed", "cost", "effort"},
     "swe_agent": {"input tokens", "output tokens", "cost", "failed", "step start", "finish reason", "start"},
     "tau_bench": {"input tokens", "output tokens", "cost", "step start", "finish reason", "model", "start"},

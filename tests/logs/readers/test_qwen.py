@@ -9,7 +9,7 @@ import pytest
 from boolab.core.run import Run
 from boolab.core.types import UNKNOWN_USAGE, Usage
 from boolab.errors import RunFormatError
-from boolab.logs.load import load_runs
+from boolab.logs.load import load_runs, read_logs
 from tests.support.readers import fates, only, reader_of, write_lines
 from tests.support.samples import own
 
@@ -88,3 +88,27 @@ def test_records_that_are_joined_in_a_line_are_read(tmp_path: Path) -> None:
 def test_other_lines_are_refused(tmp_path: Path) -> None:
     with pytest.raises(RunFormatError, match="a log of Qwen Code is"):
         read(write_lines(tmp_path / "a.jsonl", {"type": "session.start"}))
+
+
+def test_what_qwen_prints_is_no_run_of_claude_code() -> None:
+    (run,) = load_runs(own("qwen/stream.jsonl"))
+    assert (run.source, run.agent, run.model, run.harness_version) == ("qwen", "qwen", "coder-model", "0.25.0")
+    assert (run.run_id, run.stop.reason, run.cwd) == ("66660000-0000-4000-8000-000000000002", "finished", "/shed")
+    assert [step.response.reasoning for step in run.steps] == ["Where is it?", "Gone."]
+    assert [step.response.text for step in run.steps] == ["I look.", "There is no shed."]
+    assert fates(run) == [[True], []]
+
+
+def test_input_tokens_of_a_stream_are_with_the_cached_ones() -> None:
+    reading = read_logs(own("qwen/stream.jsonl"))
+    usages = [step.response.usage for run in reading.runs for step in run.steps]
+    assert [usage[:3] for usage in usages] == [(500, 20, 100), (540, 9, 500)]
+    assert not reading.files[0].inconsistencies
+
+
+def test_messages_without_tokens_are_responses_of_their_own(tmp_path: Path) -> None:
+    lines = [json.loads(line) for line in own("qwen/stream.jsonl").read_text().splitlines()]
+    for line in lines:
+        line.get("message", {}).pop("usage", None)
+    (run,) = load_runs(write_lines(tmp_path / "out.jsonl", *lines[:-1]))
+    assert (run.n_steps, [step.response.usage.input_tokens for step in run.steps]) == (2, [None, None])
