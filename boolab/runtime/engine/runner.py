@@ -377,8 +377,11 @@ class StartedRun:
         return self
 
     async def __anext__(self) -> Step:
-        while self._changes and not self.stopped:
-            self._turn.change_limits(self._changes.popleft())
+        if self._changes and not self.stopped:
+            changes: dict[str, int | None] = {}
+            while self._changes:  # a slider sends many, of which the last one counts
+                changes |= self._changes.popleft()
+            self._turn.change_limits(changes)
         abort = self._turn.abort
         if abort is None:
             return await anext(self._steps)

@@ -101,6 +101,21 @@ def test_limits_set_at_the_start_are_those_of_the_agent(policy: str) -> None:
     assert without_id(changed) == without_id(expected)
 
 
+def test_changes_before_one_boundary_are_one_event() -> None:
+    async def drive() -> bl.Run:
+        async with bl.start(stuck(), "go", model=bl.ScriptedModel(SAME)) as run:
+            for cap in (9, 8, 7):
+                run.set_limits(max_steps=cap)
+            run.set_limits(doom_loop=4)
+            async for _ in run:
+                pass
+        return run.run
+
+    run = asyncio.run(drive())
+    assert run.stop_reason == "doom_loop"
+    assert of_limits(run) == [{"after_step": 0, "max_steps": 7, "tool_budget": None, "doom_loop": 4}]
+
+
 def test_same_values_are_no_change_on_record() -> None:
     assert of_limits(started(stuck(max_steps=4), {1: {"max_steps": 4}})) == []
 
