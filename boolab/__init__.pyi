@@ -70,6 +70,7 @@ from boolab.runtime.tools.bash import bash_tool as bash_tool
 from boolab.runtime.tools.tool import ToolContext as ToolContext
 from boolab.runtime.tools.tool import tool as tool
 from boolab.runtime.worlds.git_world import GitWorld as GitWorld
+from boolab.stats.cost.bills import bills_df as bills_df
 from boolab.stats.cost.causes import cost_by as cost_by
 from boolab.stats.cost.context import context_df as context_df
 from boolab.stats.cost.misses import cache_misses_df as cache_misses_df

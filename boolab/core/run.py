@@ -27,6 +27,25 @@ class Score(NamedTuple):
     value: Any
 
 
+class ModelCost(NamedTuple):
+    """The micro-dollars of one model in a bill."""
+
+    model: str
+    cost: int
+
+
+class StatedCost(NamedTuple):
+    """The cost that a log states, in micro-dollars.
+
+    `covers` is `run`, for the requests of the run, or `session`, for those of its subagents too, and for those that no
+    line has, such as titles that a small model writes. `models` are its parts, where the log has them.
+    """
+
+    cost: int
+    covers: str
+    models: tuple[ModelCost, ...] = ()
+
+
 class RunLabel(NamedTuple):
     """Where the outcome of a run, or of one of its turns, is from.
 
@@ -122,6 +141,7 @@ class Run(displayable.Displayable):
         git_commit: The commit that was checked out when it began.
         git_branch: The branch.
         cwd: The folder in which it began.
+        stated_cost: What it cost by its log, apart from the costs of its steps: see `bl.bills_df`.
         entrypoint: How its harness was started, in the harness's own word, such as `cli` or `sdk-py`.
         labels: Where `success` is from, and the labels of turns; see `boolab.core.run_labels`.
         prints: The fingerprints of its beginnings, made before its texts were left out; see `boolab.logs.fingerprint`.
@@ -172,6 +192,7 @@ class Run(displayable.Displayable):
     git_branch: str | None = None
     cwd: str | None = None
     entrypoint: str | None = None
+    stated_cost: StatedCost | None = None
     labels: tuple[RunLabel, ...] = ()
     prints: tuple[str, ...] = ()
     subagents: tuple[Run, ...] = field(default=(), repr=False, compare=False)

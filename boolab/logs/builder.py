@@ -15,7 +15,7 @@ from itertools import accumulate
 from typing import Any, Final
 
 from boolab.core.messages import Input, Message, Role, Text
-from boolab.core.run import MIXED, Run, RunLabel, Score
+from boolab.core.run import MIXED, Run, RunLabel, Score, StatedCost
 from boolab.core.types import REDACTED, Event, Stop, StopReason, ToolCall, ToolResult
 from boolab.io.json_input import Damage, items, mapping, text
 from boolab.logs.checks import Figure, Totals, find_implausible
@@ -67,6 +67,10 @@ class RunBuilder:
         """The version of the harness that requests the next responses."""
         self.effort: str | None = None
         """The reasoning effort of the next responses."""
+        self.stated_cost: StatedCost | None = None
+        """What the whole run cost by its log."""
+        self.context_window: int | None = None
+        """The most tokens that a request of the run may have."""
         self._origin: dict[str, Any] = {}
         self._damage = damage
         self._inconsistency_log = damage if checked is None else checked
@@ -287,10 +291,16 @@ class RunBuilder:
         figures = {name: figure for name, figure in totals.items() if figure}
         if figures:
             self.add_event("totals", **figures)
+        if cost := figures.get("cost"):
+            self.stated_cost = StatedCost(cost, "run")
 
     def state(self, location: str, **figures: Figure) -> None:
         """Note figures of the whole run that the log states at this place: see `boolab.logs.checks`."""
         self.totals.state(location, **figures)
+        if isinstance(cost := figures.get("cost"), tuple):
+            self.stated_cost = StatedCost(cost[1], "session")
+        elif cost:
+            self.stated_cost = StatedCost(cost, "run")
 
     def add_step_event(self, step: StepBuilder, kind: str, time: int | None = None, **payload: object) -> None:
         """Add an event that follows a step. It is removed if the step is."""
@@ -386,6 +396,8 @@ class RunBuilder:
             scores=scores,
             error=error,
             harness_version=self._harness_version(),
+            context_window=self.context_window or None,
+            stated_cost=self.stated_cost,
             log_id=log_id,
             path=None if self._inconsistency_log is None else str(self._inconsistency_log.path),
             **self._origin,

@@ -13,7 +13,7 @@ from typing import Any, Final, get_args
 
 from boolab.core.finish_reasons import FINISH_REASONS
 from boolab.core.messages import Input, Message, Reasoning, Role, Sentinel, StepStart, Text
-from boolab.core.run import Compacted, Run, RunLabel, Score, WrapUp
+from boolab.core.run import Compacted, ModelCost, Run, RunLabel, Score, StatedCost, WrapUp
 from boolab.core.types import IDENTITIES, Response, Step, Stop, StopReason, ToolCall, ToolResult, Usage
 from boolab.limits.table import AGENT_LIMITS, COUNTERS, RESPONSE_COUNTERS
 
@@ -56,9 +56,11 @@ FIELDS: Final[Mapping[type, Mapping[str, str]]] = {
         "earlier_wrap_ups": "record", "wrap_up": "record", "sentinel": "record", "synthesis": "text",
         "events": "record", "success": "number", "scores": "record", "error": "text", "subagents": "record",
         "harness_version": "version", "git_commit": "left out", "git_branch": "left out", "cwd": "left out",
-        "entrypoint": "left out", "labels": "record", "prints": "fingerprint", "log_id": "left out", "path": "left out",
-        "continuation": "left out",
+        "entrypoint": "left out", "stated_cost": "record", "labels": "record", "prints": "fingerprint",
+        "log_id": "left out", "path": "left out", "continuation": "left out",
     },
+    StatedCost: {"cost": "number", "covers": "agent", "models": "record"},
+    ModelCost: {"model": "model", "cost": "number"},
     Stop: {
         "reason": "stop reason", "step": "number", "rule": "rule", "threshold": "number", "value": "number",
         "also_fired": "rule",

@@ -100,14 +100,18 @@ def price_notes(runs: Sequence[Run]) -> tuple[str, ...]:
     return tuple(notes)
 
 
+def provider_of(run: Run) -> str:
+    """The provider of a run's models for the price table: that of the source, else that of each model's name."""
+    return provider_of_source(run.source) or _BY_NAME
+
+
 def request_of(step: Step, run: Run) -> PricedRequest:
-    """What the prices of a step depend on. The provider is that of the source, else that of the model's name."""
+    """What the prices of a step depend on."""
     time = run.started_at
     if time is not None and step.start_ms is not None:
         time += timedelta(milliseconds=step.start_ms)
     response = step.response
-    provider = provider_of_source(run.source) or _BY_NAME
-    return PricedRequest(response.model or run.model, provider, time, response.speed, response.service_tier)
+    return PricedRequest(response.model or run.model, provider_of(run), time, response.speed, response.service_tier)
 
 
 def step_rates(step: Step, run: Run) -> Rates | None:

@@ -40,7 +40,7 @@ CALL_COLUMNS: Final = (
 
 _REST: Final = (
     "compactions", "earlier_wrap_ups", "wrap_up", "sentinel", "synthesis", "events", "scores", "git_commit",
-    "git_branch", "cwd", "entrypoint", "labels", "prints",
+    "git_branch", "cwd", "entrypoint", "stated_cost", "labels", "prints",
 )  # fmt: skip
 _N_STEPS: Final = HEAD_COLUMNS.index("n_steps")
 _INTEGERS: Final = {

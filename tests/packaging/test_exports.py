@@ -33,7 +33,7 @@ TOP: Final = """
     max_cost max_steps max_time max_tokens models outcomes plot_caps plot_steps plot_survival plot_tools plots policies
     priced read_logs read_steps recommend record recording_df resume run run_sync runs_df runs_from_table
     save_runs scorecard start stats steps_df stored_runs survival sweep task_tool tool tool_budget trial watch
-    with_subagents cache_misses_df context_df cost_by
+    with_subagents bills_df cache_misses_df context_df cost_by
 """
 """What `bl` has: what a first page of a tutorial needs. All else is in its subpackages."""
 

@@ -20,7 +20,7 @@ from boolab.logs.readers._claude_run import (
     SubagentEnd,
     ends_of_subagents,
 )
-from boolab.logs.readers._claude_stream import ENDED, STOPPED, Ending, state_result
+from boolab.logs.readers._claude_stream import ENDED, STOPPED, Ending, state_cost, state_result
 from boolab.logs.step_builder import OpenCalls, StepBuilder, arguments_text, goes_back, is_unreadable
 
 _INTERRUPTED: Final = "[Request interrupted by user"
@@ -392,6 +392,7 @@ class AgentLines:
             return None
         if len(results) == 1:  # several may be of one turn each, or of all so far
             state_result(builder, results[0], inner)
+        state_cost(builder, results)
         branch.add_subagents(subagents, self.endings)
         builder.note_origin(cwd=self._cwd, git_branch=self._branch, entrypoint=self._entrypoint)
         stop, limits = branch.stop(end)

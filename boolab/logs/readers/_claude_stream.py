@@ -14,15 +14,16 @@ format errors of other harnesses. See platform.claude.com/docs/en/agent-sdk/agen
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, islice, pairwise
 from typing import Any, Final, NamedTuple
 
+from boolab.core.run import ModelCost, StatedCost
 from boolab.core.types import StopReason, Usage
 from boolab.io.json_input import items, json_text, mapping, micro, text, whole
 from boolab.logs.builder import RunBuilder
-from boolab.logs.fields import blocks_of, content_text, one_line
+from boolab.logs.fields import blocks_of, content_text, name_or_none, one_line
 
 ENDED: Final = "subagentEnded"
 """The flag of a result, or the kind of an attachment, that marks the end of a subagent."""
@@ -32,6 +33,7 @@ QWEN: Final = "qwen_code_version"
 """What the first line of a stream of Qwen Code has, which is in the same form."""
 _LAUNCHED: Final = "Async agent launched"
 _INPUT: Final = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+_MAX_MODELS: Final = 100
 _TURNS: Final = re.compile(r"maximum number of turns \((\d{1,9})\)")
 _BUDGET: Final = re.compile(r"maximum budget \(\$(\d{1,9}(?:\.\d{1,9})?)\)")
 
@@ -79,6 +81,22 @@ def state_result(builder: RunBuilder, result: Mapping[str, Any], inner: Usage) -
         builder.state("usage of the result", input_tokens=(input_tokens - (inner.input_tokens or 0), input_tokens))
     if output_tokens is not None:
         builder.state("usage of the result", output_tokens=(output_tokens - (inner.output_tokens or 0), output_tokens))
+
+
+def state_cost(builder: RunBuilder, results: Sequence[Mapping[str, Any]]) -> None:
+    """Pass the bill of the results to the builder. A program counts on from result to result; a new one begins at 0."""
+    costs = [cost for result in results if (cost := micro(result.get("total_cost_usd"))) is not None]
+    if not any(costs):
+        return
+    ended = [before for before, after in pairwise(costs) if after < before]
+    models = {} if ended else mapping(results[-1].get("modelUsage"))
+    named = [(model.partition("[")[0], mapping(usage)) for model, usage in islice(models.items(), _MAX_MODELS)]
+    bill = [(model, micro(usage.get("costUSD"))) for model, usage in named if name_or_none(model)]
+    parts = [ModelCost(model, cost) for model, cost in bill if cost is not None]
+    builder.stated_cost = StatedCost(sum(ended) + costs[-1], "session", tuple(parts))
+    (main, _), *_ = builder.models.most_common(1) or [("", 0)]
+    windows = [whole(usage.get("contextWindow")) for model, usage in named if model == main]
+    builder.context_window = next(filter(None, windows), None)
 
 
 @dataclass(slots=True, eq=False)

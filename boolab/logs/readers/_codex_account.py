@@ -108,6 +108,7 @@ class CodexAccount:
         last = mapping(info.get("last_token_usage"))
         running = mapping(info.get("total_token_usage")) or last
         entered = whole(last.get("input_tokens"))
+        self.builder.context_window = whole(info.get("model_context_window")) or self.builder.context_window
         if running == self._reported:
             self._settle(running, {})
         if running == self._reported or not entered:

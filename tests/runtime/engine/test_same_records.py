@@ -347,7 +347,7 @@ class Watched(bl.ScriptedModel):
 
 LEFT_OUT: Final = frozenset(
     {"continuation", "subagents", "started_at", "scores", "path"}
-    | {"harness_version", "git_commit", "git_branch", "cwd", "entrypoint", "labels", "prints", "log_id"}
+    | {"harness_version", "git_commit", "git_branch", "cwd", "entrypoint", "stated_cost", "labels", "prints", "log_id"}
 )
 OF_LOGS: Final = ("id", "effort", "speed", "service_tier")
 
