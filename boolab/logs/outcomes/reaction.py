@@ -18,7 +18,7 @@ from typing import Final
 from boolab.core.messages import Message
 from boolab.core.run import Run
 from boolab.core.types import Step
-from boolab.logs.harness_text import is_harness_text
+from boolab.logs.harness_text import is_harness_message
 from boolab.logs.outcomes.evidence import Evidence
 from boolab.logs.outcomes.label_file import OutcomeWord
 
@@ -73,7 +73,7 @@ def _messages_before(run: Run, last: int, after: Sequence[Step]) -> str:
     """The text of the user's messages between the last step of a turn and the next turn."""
     end = after[0].index if after else last + 1
     messages = [message for step, message in run.inputs if last < step <= end and message.role == "user"]
-    return _text_of([message for message in messages if not is_harness_text(message.text)])
+    return _text_of([message for message in messages if not is_harness_message(message.text)])
 
 
 def _text_of(messages: Sequence[Message]) -> str:

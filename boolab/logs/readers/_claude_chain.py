@@ -10,7 +10,7 @@ from boolab.core.run import Run
 from boolab.core.types import REDACTED, UNKNOWN_USAGE, ToolCall, ToolResult, Usage
 from boolab.io.json_input import Damage, json_object, json_text, mapping, text, whole
 from boolab.logs.fields import block_text, blocks_of, content_text, effort_of, epoch_ms, name_or_none
-from boolab.logs.harness_text import NOTICES, is_harness_text
+from boolab.logs.harness_text import NOTICES, OUTPUTS, REMINDER
 from boolab.logs.readers._claude_run import (
     SOURCE,
     Reply,
@@ -433,13 +433,16 @@ def _kind(line: Mapping[str, Any], content: Sequence[str], *, answers: bool) -> 
         return "interrupted"
     if answers or line.get("isMeta") is True:
         return "harness"
-    return next((kind for kind in kinds if kind != "harness"), "harness")
+    of_user = [kind for kind in kinds if kind not in ("harness", "notice")]
+    return of_user[0] if of_user else "notice" if "notice" in kinds else "harness"
 
 
 def _kind_of(part: str) -> str:
     part = part.lstrip()
     if part.startswith(_INTERRUPTED):
         return "interrupted"
-    if is_harness_text(part):
-        return "notice" if part.startswith(NOTICES) else "harness"
+    if part.startswith((*OUTPUTS, REMINDER)):
+        return "harness"
+    if part.startswith(NOTICES):
+        return "notice"
     return "command" if part.startswith(_COMMANDS) else "prompt"

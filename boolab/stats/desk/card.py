@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from boolab.core.run import Run
 from boolab.core.types import Step
-from boolab.logs.harness_text import is_harness_text
+from boolab.logs.harness_text import is_harness_message
 from boolab.logs.outcomes.changes import FileChange, arguments_of, changes_of_line, changes_of_tool, shell_line
 from boolab.logs.outcomes.frame import outcomes
 from boolab.logs.outcomes.runners import read_summary
@@ -46,7 +46,7 @@ def card_of(run: Run, unit: LabelUnit) -> UnitCard:
     prompts = [message.text for step, message in run.inputs if step == first and message.role == "user"]
     if not prompts and first == 1:
         prompts = [message.text for message in run.prompt if message.role == "user"][-1:] or [run.task]
-    prompts = [text for text in prompts if not is_harness_text(text)] or prompts
+    prompts = [text for text in prompts if not is_harness_message(text)] or prompts
     message = next((step.response.text for step in reversed(steps) if step.response.text.strip()), "")
     files = {change.path: None for change in _changes(steps) if change.path and not change.is_scratch}
     results = chain.from_iterable(step.results for step in steps)

@@ -97,7 +97,14 @@ def test_time_is_that_of_the_next_turn() -> None:
 def test_notice_of_the_harness_is_no_message_of_the_user() -> None:
     notice = '<task-notification>\n<summary>"git checkout -- a.py" was stopped, revert that</summary>'
     run = make_run(Answer(), Answer(), turns=[1, 2], messages=["Fix it", "and b.py"], source="claude_code")
-    with_notice = replace(run, inputs=(Input(2, Message("user", (Text(notice),))), *run.inputs))
+    printed = "<local-command-stdout>revert that</local-command-stdout>"
+    messages = [Input(2, Message("user", (Text(text),))) for text in (notice, printed)]
+    with_notice = replace(run, inputs=(*messages, *run.inputs))
     assert evidence_of_reaction(with_notice) == evidence_of_reaction(run)
     unit = units_of_run(with_notice, "turn")[1]
     assert card_of(with_notice, unit).prompt == "and b.py"
+
+
+def test_request_after_a_reminder_of_the_harness_is_read() -> None:
+    message = "<system-reminder>be brief</system-reminder>\nplease revert that"
+    assert outcomes([PROMPT, message], EDIT, Answer(), Answer(), turns=(1, 1, 2)) == ["failure", "unknown"]

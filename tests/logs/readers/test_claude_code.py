@@ -153,6 +153,16 @@ def test_answer_to_a_notice_belongs_to_the_turn_before_it(tmp_path: Path, notice
     assert notice in [message.text for _, message in run.inputs]
 
 
+@pytest.mark.parametrize(
+    "said", ["<task-notification>\n</task-notification>", "<system-reminder>be brief</system-reminder>"]
+)
+def test_prompt_beside_a_text_of_the_harness_begins_a_turn(tmp_path: Path, said: str) -> None:
+    session = begun()
+    session.user([text(said), text("and now?")])
+    session.say("m2", text())
+    assert [step.turn for step in session.run(tmp_path).steps] == [1, 2]
+
+
 def test_session_that_begins_with_a_notice_has_it_as_its_prompt(tmp_path: Path) -> None:
     session = Session()
     session.user("<teammate-message>Look at a.py</teammate-message>")
