@@ -163,6 +163,7 @@ def test_replay_says_each_text_as_it_is_in_every_field_of_a_step(page_of: PageOf
     assert len(seen) == len(TEXTS) + 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("theme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", first(1, SHOWN))
 def test_nothing_in_a_page_is_taken_for_markup(name: str, theme: str, page_of: PageOf) -> None:

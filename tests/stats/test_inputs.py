@@ -68,8 +68,9 @@ BY_STEP = ("recommend", "scorecard", "counterfactual", "stats.frontier", "stats.
 """Those that take tables of steps."""
 FROM_STEPS = ("survival", "plot_steps", "plot_survival", "plots.plot_stop_reasons")
 """Those of the others that take frames with a row for each step too."""
-SLOW = ("fit_profile", "plot_steps", "plot_tools", "plots.plot_stop_reasons")
-"""Those whose inputs are all tried by `make slow` alone; a plot that is drawn of each input is plot_survival."""
+SLOW = ("fit_profile", "stats.crossval", "stats.frontier", "trial", "Heatmap", "plot_steps", "plot_tools",
+        "plots.plot_stop_reasons")  # fmt: skip
+"""Those for which `make test` leaves all inputs to `make slow`: others take them by the same functions."""
 INPUTS = ("runs.parquet", "logs/*.jsonl", "runs.db")
 
 

@@ -20,6 +20,7 @@ from boolab.sweeps.task import make_lost_run
 from boolab.trials.result import TrialResult
 from boolab.trials.spending import Charge, charge_of
 from boolab.trials.trial import Trial
+from tests.support.cases import first
 from tests.support.helpers import call
 from tests.support.model_server import Gate
 from tests.support.served_trials import COST, TIGHT, Billing, ByTask, child, facts, go, plan_of, recorded
@@ -192,7 +193,7 @@ def interrupted(plan: Trial, billing: Billing, how: str) -> None:
 
 
 @pytest.mark.parametrize("how", ["cancelled", "Ctrl-C"])
-@pytest.mark.parametrize("stored", [False, True], ids=["in memory", "in a store"])
+@pytest.mark.parametrize("stored", first(1, [True, False]), ids=["in a store", "in memory"])
 def test_spending_counts_an_interrupted_branch(
     tmp_path: Path, book: Path, billing: Billing, stored: bool, how: str
 ) -> None:

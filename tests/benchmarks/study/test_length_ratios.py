@@ -40,6 +40,7 @@ def test_a_group_without_failures_has_no_ratio() -> None:
     assert found.sentences == ("No group has both successes and failures.",)
 
 
+@pytest.mark.slow
 def test_the_ends_are_named_and_few_groups_have_no_correlation() -> None:
     found = length_ratio(RUNS, "model")
     assert [sentence.split(",")[0] for sentence in found.sentences] == ["In same", "In short"]

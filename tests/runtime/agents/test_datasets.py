@@ -29,6 +29,8 @@ REACHED = {
 }  # fmt: skip
 """All stop reasons but `aborted` and `synthesis`, which come from outside the script, and `stuck`."""
 
+SEARCHING = ("long_audit", "parallel_calls")
+"""They search the whole package several times."""
 FAULTY = ("alternating", "asks_access", "bad_arguments", "key_order", "slow_tool", "stuck")
 """The scripts whose point is that a call finds nothing, or fails."""
 
@@ -112,7 +114,14 @@ def test_scripts_reach_every_reachable_stop_reason(
 
 
 @pytest.mark.parametrize("root", first(1, [PACKAGE, checkout()]), ids=["package", "checkout"])
-@pytest.mark.parametrize("name", [path.stem for path in SCRIPTS if path.stem not in FAULTY])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(path.stem, marks=[pytest.mark.slow] * (path.stem in SEARCHING))
+        for path in SCRIPTS
+        if path.stem not in FAULTY
+    ],
+)
 def test_what_a_script_looks_for_is_there(name: str, root: Path) -> None:
     pauses = {"ask_user_input", "request_read_access"}
     for step in play(name, root=root).steps:

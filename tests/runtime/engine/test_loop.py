@@ -807,8 +807,8 @@ def test_a_score_fills_success_and_a_failing_score_is_noted() -> None:
 
 
 def test_a_long_run_has_no_depth() -> None:
-    run = play(distinct(2_000), policy=QUIET.vary(cap={"ceiling": None}), tool_budget=None)
-    assert (run.stop_reason, run.n_steps) == ("finished", 2_001)
+    run = play(distinct(1_100), policy=QUIET.vary(cap={"ceiling": None}), tool_budget=None)
+    assert (run.stop_reason, run.n_steps) == ("finished", 1_101)
 
 
 def test_each_fault_has_its_code() -> None:
