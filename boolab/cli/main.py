@@ -38,6 +38,7 @@ COMMANDS: Final = {
         "whatif",
         "show what step caps, tool budgets and doom-loop thresholds would have kept and saved in recorded runs",
     ),
+    "cost": ("cost", "show what recorded runs cost, by what caused it: tools, text that is sent again, cache misses"),
     "audit": ("audit", "compare the limits that were declared with what the runs did, in each harness's own unit"),
     "label": ("label", "ask which of a few runs were successes, and keep the answers beside the logs"),
     "report": ("report", "write the same answers, with figures and the runs behind each number, as one HTML page"),

@@ -79,6 +79,16 @@ CALL_LOOKS: Final[Mapping[str, Look]] = {
 }
 """By the result of a call, in the order in which bars are stacked: failures start at the axis, to be compared."""
 
+PIECE_LOOKS: Final[Mapping[str, Look]] = {
+    "output": Look("#56595f", "#2f3236"),
+    "first": Look(KEPT, "#00466d"),
+    "reread": Look("#e69f00", "#8a5f00"),
+    "rewrite": Look("#d55e00", "#7f3800"),
+}
+"""By what a bill pays for: text that the model wrote, that was sent the first time, or again, from the cache or not.
+
+Of the colours of Okabe and Ito, which readers with each kind of colour blindness can distinguish."""
+
 GROUP_LOOKS: Final[tuple[tuple[str, Any, str], ...]] = (
     ("#332288", "-", "o"),
     ("#44aa99", (0, (5, 1.5)), "s"),

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from typing import Final, NamedTuple
 
 from boolab.core.allocation import PIECES, UNITS, Allocation, allocate
 from boolab.core.run import Run
-from boolab.core.text import count
+from boolab.core.text import count, shorten
 from boolab.core.types import MICRO
 from boolab.frames.runs import Runs, as_runs, distinct_runs, kept_steps
 from boolab.logs.list_prices import step_rates
@@ -58,7 +58,7 @@ class BillFacts(NamedTuple):
         """The same as sentences, each of what there is."""
         notes = []
         if self.unseen_share >= _LOW_SHARE:
-            notes.append(f"{self.unseen_share:.0%} of it pays for text that no line of the logs has (unseen).")
+            notes.append(f"{self.unseen_share:.0%} of the bill pays for text that no line of the logs has (unseen).")
         if self.unpriced_requests:
             notes.append(f"The cost of {count(self.unpriced_requests, 'request')} is not known.")
         if self.unknown_requests:
@@ -112,3 +112,26 @@ def pieces_usd(allocated: Iterable[AllocatedRun]) -> dict[str, float]:
 def dollars_of(units: int) -> float:
     """Units of money as dollars, in whole micro-dollars."""
     return round(units / UNITS) / MICRO
+
+
+PIECE_NAMES: Final[Mapping[str, str]] = {
+    "output": "written by the model",
+    "first": "sent the first time",
+    "reread": "sent again, from the cache",
+    "rewrite": "sent again, cache missed",
+}
+"""How a text or a figure names what is paid for."""
+_CAUSE_NAMES: Final = {
+    "(base)": "system prompt, tools",
+    "(user)": "the user's messages",
+    "(text)": "answers as text",
+    "(reasoning)": "reasoning",
+    "(summary)": "compaction summary",
+    "(unseen)": "not in the log",
+    "(unallocated)": "not divided",
+}
+
+
+def cause_name(cause: str) -> str:
+    """How a text or a figure names a cause: a tool by its name, the others in words."""
+    return _CAUSE_NAMES.get(cause, shorten(cause))

@@ -1,0 +1,104 @@
+"""What `boolab cost` prints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import pandas as pd
+
+from boolab.core.text import count, shorten
+from boolab.display.numbers import duration
+from boolab.display.text import align_columns, wrap_text
+from boolab.frames.dtypes import is_missing
+from boolab.stats.cost.allocated import PIECE_NAMES, AllocatedRun, cause_name, facts_of_bill, pieces_usd
+
+_N_CAUSES: Final = 5
+_MAX_ROWS: Final = 40
+_MAX_LINES: Final = 20
+
+
+def overview_text(allocated: Sequence[AllocatedRun], causes: pd.DataFrame, misses: pd.DataFrame) -> str:
+    """The bill in at most 20 lines: its pieces, the dearest causes, the misses, and what is not on record."""
+    facts = facts_of_bill(allocated)
+    n_requests = sum(len(row.allocation.requests) for row in allocated)
+    runs = count(len(allocated), "run")
+    if facts.bill_usd:
+        bill = f"${facts.bill_usd:,.2f} for {runs} with {count(n_requests, 'request')}, from the logs or at list prices"
+        lines = [wrap_text(f"{bill}; a plan's allowance is counted otherwise.")]
+        lines += [*_piece_lines(allocated, facts.bill_usd), "", *_cause_lines(causes.head(_N_CAUSES), ["tool"]), ""]
+        lines += [wrap_text(miss_sentence(misses))]
+    elif len(causes) and facts.totals_only_runs:
+        ranked = [cause_name(cause) for cause in causes["tool"].head(_N_CAUSES)]
+        lines = [wrap_text(f"No dollars for {runs}. Causes by rank: {', '.join(ranked)}.")]
+    else:
+        lines = [f"No cost on record for {runs}."]
+    text = "\n".join([*lines, wrap_text(" ".join(facts.notes()))]).rstrip().splitlines()
+    return "\n".join(
+        text if len(text) <= _MAX_LINES else [*text[: _MAX_LINES - 1], "... bl.cost_by(runs).attrs has the rest."]
+    )
+
+
+def causes_text(causes: pd.DataFrame, names: Sequence[str]) -> str:
+    """The rows of `bl.cost_by`, the dearest first."""
+    n_left = len(causes) - _MAX_ROWS
+    lines = _cause_lines(causes.head(_MAX_ROWS), names)
+    lines += [f"and {count(n_left, 'cause')} more: --csv FILE writes all"] if n_left > 0 else []
+    return "\n".join([*lines, *map(wrap_text, causes.attrs["notes"])])
+
+
+def misses_text(misses: pd.DataFrame) -> str:
+    """The rows of `bl.cache_misses_df`, the dearest first."""
+    dearest = misses.sort_values("extra_usd", ascending=False).head(_MAX_ROWS)
+    rows = [
+        [shorten(row["run_id"], 12), f"{row['step']:,}", f"{row['missed']:,}", _dollars(row["extra_usd"]),
+         "" if is_missing(row["idle_s"]) else duration(round(row["idle_s"] * 1000)), row["cause"]]
+        for row in dearest.to_dict("records")
+    ]  # fmt: skip
+    lines = align_columns([["run", "step", "tokens", "extra", "idle", "cause"], *rows]) if rows else []
+    n_left = len(misses) - len(dearest)
+    lines += [f"and {count(n_left, 'miss', 'misses')} more: --csv FILE writes all"] if n_left else []
+    return "\n".join([wrap_text(miss_sentence(misses)), *lines])
+
+
+def miss_sentence(misses: pd.DataFrame) -> str:
+    """How many misses of the cache there are, what they cost, and their causes."""
+    if misses.empty:
+        return "No miss of the provider's cache above 2,000 tokens is on record."
+    causes = misses.groupby("cause").agg(n=("step", "size"), usd=("extra_usd", "sum")).sort_values("usd")[::-1]
+    parts = [f"{row.n:,} {cause} {_dollars(row.usd)}" for cause, row in causes.iterrows()]
+    extra = _dollars(misses["extra_usd"].sum())
+    return f"{count(len(misses), 'miss', 'misses')} of the cache cost {extra} extra: {'; '.join(map(str, parts))}."
+
+
+def _piece_lines(allocated: Sequence[AllocatedRun], bill_usd: float) -> list[str]:
+    rows = [
+        [PIECE_NAMES[piece], f"{usd / bill_usd:.0%}", _dollars(usd)] for piece, usd in pieces_usd(allocated).items()
+    ]
+    return align_columns(rows)
+
+
+def _cause_lines(causes: pd.DataFrame, names: Sequence[str]) -> list[str]:
+    records: list[dict[str, Any]] = causes.to_dict("records")  # type: ignore[assignment]
+    rows = [
+        [
+            *(_cell(row[name]) for name in names),
+            _dollars(row["total_usd"]),
+            _share(row["share"]),
+            _share(row["share_measured"]),
+        ]
+        for row in records
+    ]
+    return align_columns([[*names, "cost", "share", "measured"], *rows])
+
+
+def _cell(value: object) -> str:
+    return "" if is_missing(value) else cause_name(value) if isinstance(value, str) else str(value)
+
+
+def _share(value: Any) -> str:  # noqa: ANN401 - a cell
+    return "" if is_missing(value) else f"{value:.0%}"
+
+
+def _dollars(value: Any) -> str:  # noqa: ANN401 - a cell
+    return "" if is_missing(value) else f"${value:,.2f}"

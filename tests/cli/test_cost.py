@@ -1,0 +1,96 @@
+"""The command `boolab cost`: the bill, its causes, and misses of the cache."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import boolab as bl
+from boolab.cli.main import main
+from boolab.core.run import Run
+from tests.support.billed_runs import billed_run, billed_step, priced_usage
+from tests.support.samples import OWN
+
+LISTED = "claude-sonnet-4-5"
+
+
+def session() -> Run:
+    """Steps with calls of eight tools, a miss and a compaction."""
+    tools = ("read", "bash", "edit", "write", "grep", "glob", "fetch", "task")
+    steps = [billed_step(1, priced_usage(20_000, 100, five=20_000), (tools[0], "y" * 9000), model=LISTED)]
+    for index, tool in enumerate(tools[1:], 2):
+        context = 20_000 + 3000 * index
+        usage = priced_usage(context, 100, read=0 if index == 5 else context - 3000, five=3000)
+        steps.append(billed_step(index, usage, (tool, "z" * 9000), model=LISTED, text="Ok."))
+    steps.append(billed_step(9, priced_usage(21_000, 100, five=21_000), model=LISTED))
+    return billed_run(*steps, compacted_before=[9])
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> str:
+    path = tmp_path / "runs.jsonl"
+    bl.save_runs([session()], path)
+    return str(path)
+
+
+def test_cost_prints_the_bill_in_at_most_20_lines(saved: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cost", saved]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) <= 20
+    bill = sum(step.response.usage.cost or 0 for step in session().steps) / 1e6
+    assert lines[0].startswith(f"${bill:,.2f} for 1 run with 9 requests")
+    assert [line.split("  ")[0] for line in lines[2:6]] == [
+        "written by the model",
+        "sent the first time",
+        "sent again, from the cache",
+        "sent again, cache missed",
+    ]
+    text = " ".join(lines)
+    assert "system prompt, tools" in text
+    assert "1 miss of the cache cost $0.11 extra: 1 unexplained $0.11." in text
+    assert "wrote the summary of a compaction is on no line of the logs" in text
+
+
+def test_cost_by_columns_prints_a_row_for_each(saved: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cost", saved, "--by", "kind,model"]) == 0
+    head, *rows = capsys.readouterr().out.splitlines()
+    assert head.split() == ["kind", "model", "cost", "share", "measured"]
+    assert any(row.split()[:2] == ["result", LISTED] for row in rows)
+
+
+def test_cost_prints_each_miss(saved: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cost", saved, "--misses"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].split() == ["r", "5", "32,000", "$0.11", "9.5", "s", "unexplained"]
+
+
+def test_cost_writes_the_rows_as_csv(saved: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "cost.csv"
+    assert main(["cost", saved, "--by", "tool", "--csv", str(out)]) == 0
+    table = pd.read_csv(out)
+    assert round(table["total_usd"].sum() * 1e6) == sum(step.response.usage.cost or 0 for step in session().steps)
+    assert main(["cost", saved, "--misses", "--csv", str(out)]) == 0
+    assert pd.read_csv(out)["cause"].tolist() == ["unexplained"]
+    assert "wrote" in capsys.readouterr().err
+
+
+def test_cost_of_totals_only_has_ranks_and_no_dollars(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cost", str(OWN / "swe_agent")]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "Causes by rank: " in text
+    assert "no dollars by cause" in text
+    assert "$" not in text
+
+
+def test_cost_refuses_an_unknown_column(saved: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["cost", saved, "--by", "colour"])
+    assert "'colour': accepted are kind, tool, step" in " ".join(capsys.readouterr().err.split())
+
+
+def test_cost_names_requests_without_a_cost(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "runs.jsonl"
+    step = billed_step(1, priced_usage(500, 5)._replace(cost=None))
+    bl.save_runs([billed_run(step, source="boolab")], path)
+    assert main(["cost", str(path), "--by", "tool"]) == 0
+    assert main(["cost", str(path)]) == 0
+    assert "The cost of 1 request is not known." in capsys.readouterr().out
