@@ -39,6 +39,8 @@ Kinds, with what their payload holds besides `message` and `part` (the places of
 | `shadow`                            | rule, reason, value, where it first was true; after_step          |
 | `compaction`                        | kept_from (the first step that was not summed up), tokens (the    |
 |                                     | estimate before), what (the summary); after_step                  |
+| `cache_miss` (of a log)             | reason (the provider's word), tokens (of the prompt that were not |
+|                                     | read from the cache); after_step: of the request                  |
 | `world`                             | what was kept (of a `GitWorld`: commit, changed, left_out, ...),  |
 |                                     | or fault: why nothing was; after_step                             |
 | `sentinel`                          | sentinel (its kind), text, after_step                             |

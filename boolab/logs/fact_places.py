@@ -111,6 +111,7 @@ EVENTS: Final[Mapping[str, Mapping[str, str]]] = {
     "ask": {**_DECISION, **_CALL, "allowed": "number"},
     "block": {**_DECISION, **_CALL},
     "branch": {"run_id": "run id", "step": "number", "kept": "number", "score": "left out"},
+    "cache_miss": {"reason": "text", "tokens": "number"},
     "compaction": {
         "kept_from": "number", "tokens": "number", "what": "text", "reason": "text", "trigger": "word",
         "auto": "number",

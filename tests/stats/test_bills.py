@@ -133,3 +133,61 @@ def test_a_stream_has_the_bill_and_the_context_of_its_result(tmp_path: Path) -> 
     assert bl.stored_runs(tmp_path / "runs.db")[0].stated_cost == run.stated_cost
     bl.save_runs([run], tmp_path / "facts.jsonl", contents="facts")
     assert bl.load_runs(tmp_path / "facts.jsonl")[0].stated_cost == run.stated_cost
+
+
+def claude_session(path: Path, *messages: dict[str, Any]) -> Run:
+    """A session of Claude Code with these responses; each calls a tool, whose result is short."""
+    lines: list[dict[str, Any]] = [{"type": "user", "message": {"role": "user", "content": "Go"}}]
+    for place, message in enumerate(messages):
+        call = {"type": "tool_use", "id": f"t{place}", "name": "Bash", "input": {"command": "x" * 4_000}}
+        about = {"id": f"m{place}", "role": "assistant", "model": OPUS, "content": [call]}
+        result = {"type": "tool_result", "tool_use_id": f"t{place}", "content": "ok"}
+        lines.append({"type": "assistant", "message": {**about, **message}})
+        lines.append({"type": "user", "message": {"role": "user", "content": [result]}})
+    base = {"sessionId": "s", "version": "2.1.280"}
+    stamps = [{"uuid": f"u{n}", "parentUuid": f"u{n - 1}", "timestamp": f"2026-11-01T00:00:{n:02d}Z"} for n in range(9)]
+    path.write_text(
+        "\n".join(json.dumps({**base, **about, **line}) for about, line in zip(stamps, lines, strict=False))
+    )
+    (run,) = bl.load_runs(path)
+    return run
+
+
+def tokens(fresh: int, read: int, output: int) -> dict[str, int]:
+    counts = {"input_tokens": fresh, "cache_read_input_tokens": read, "output_tokens": output}
+    return {**counts, "cache_creation_input_tokens": 0}
+
+
+def test_a_bill_names_what_a_log_lacks_of_the_output(tmp_path: Path) -> None:
+    cut, exact = (
+        claude_session(tmp_path / f"{n}.jsonl", {"usage": tokens(1_000, 0, n)}, {"usage": tokens(100, 2_000, 1_000)})
+        for n in (8, 1_000)
+    )
+    (reason,) = bill_of(cut).reasons
+    assert reason.startswith("the log lacks about $0.0")
+    assert "it has a part of the output only" in reason
+    assert bill_of(exact).reasons == ()
+    assert cut.steps[0].response.usage.output_tokens == 8
+
+
+@pytest.mark.parametrize(
+    ("reason", "expected"),
+    [
+        ({"type": "tools_changed", "cache_missed_input_tokens": 9_000}, ("tools_changed", 9_000)),
+        ({"type": "tools_changed"}, ("tools_changed", None)),
+        ({"type": 3, "cache_missed_input_tokens": 9_000}, None),
+        ("tools_changed", None),
+        ({}, None),
+    ],
+)
+def test_the_reason_of_a_cache_miss_is_read_where_it_is(reason: object, expected: object, tmp_path: Path) -> None:
+    run = claude_session(
+        tmp_path / "s.jsonl",
+        {"usage": tokens(9_000, 0, 1_000)},
+        {"usage": tokens(10_100, 0, 1_000), "diagnostics": {"cache_miss_reason": reason}},
+    )
+    found = [event.payload for event in run.events if event.kind == "cache_miss"]
+    assert [(payload["reason"], payload["tokens"]) for payload in found] == ([] if expected is None else [expected])
+    assert [payload["after_step"] for payload in found] == ([] if expected is None else [2])
+    cause = "unexplained" if expected is None else "stated"
+    assert bl.cache_misses_df(run)["cause"].tolist() == [cause]

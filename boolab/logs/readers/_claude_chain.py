@@ -146,6 +146,8 @@ class AgentLines:
         reply.speed = name_or_none(usage.get("speed")) or reply.speed
         reply.service_tier = name_or_none(usage.get("service_tier")) or reply.service_tier
         reply.count(usage)
+        missed = mapping(mapping(message.get("diagnostics") or line.get("diagnostics")).get("cache_miss_reason"))
+        reply.missed = missed or reply.missed
         stopped = text(message.get("stop_reason"))
         if stopped:
             reply.stopped = finish_reason(stopped)

@@ -13,7 +13,7 @@ from boolab.core.types import Stop, StopReason, Usage
 from boolab.io.json_input import MAX_LINE, Damage, mapping, parse, text, whole
 from boolab.io.packed import open_unpacked
 from boolab.logs.builder import RunBuilder
-from boolab.logs.fields import block_text, blocks_of, content_text, one_line, read_once
+from boolab.logs.fields import block_text, blocks_of, content_text, name_or_none, one_line, read_once
 from boolab.logs.readers._claude_stream import ENDED, Ending
 from boolab.logs.step_builder import StepBuilder
 
@@ -43,6 +43,8 @@ class Reply(StepBuilder):
     """Whether it was interrupted."""
     counted: Mapping[str, Any] = MappingProxyType({})
     """The usage that its last line has."""
+    missed: Mapping[str, Any] = MappingProxyType({})
+    """Why the cache did not have the prompt, by the provider (2.1.28x)."""
     left: SessionNote | None = None
     """The event of the rewind that left it, if it is on a branch that the session rewound from."""
 
@@ -128,6 +130,9 @@ class SessionBranch:
     def _add_reply(self, reply: Reply) -> None:
         reply.finish_reason, reply.broken = reply.stopped, reply.cut  # lines that followed may have changed them
         self.builder.append(reply)
+        if (reason := name_or_none(reply.missed.get("type"))) is not None:
+            tokens = whole(reply.missed.get("cache_missed_input_tokens"))
+            self.builder.add_step_event(reply, "cache_miss", reply.responded, reason=reason, tokens=tokens)
         self.replies.append(reply)
         self._prompted = False
         self.ending = self.cap = self.stopped = None

@@ -12,7 +12,8 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from boolab.core.prices import PricedRequest, list_price
-from boolab.core.run import Run, StatedCost
+from boolab.core.prompt_parts import is_cut
+from boolab.core.run import Run, StatedCost, steps_in
 from boolab.core.run_tree import descendants
 from boolab.core.text import count
 from boolab.core.types import MICRO, Usage
@@ -20,6 +21,7 @@ from boolab.frames.dtypes import FLOAT, TEXT, Column, frame_of_columns
 from boolab.frames.runs import Runs, as_runs
 from boolab.harnesses.registry import provider_of_source
 from boolab.logs.list_prices import provider_of, request_of
+from boolab.stats.cost.allocated import allocate_runs, dollars_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -99,15 +101,21 @@ def bill_of(run: Run) -> Bill:
     runs = [run, *descendants(run)] if stated is not None and stated.covers == "session" else [run]
     requests = list(chain.from_iterable(map(_requests_of, runs)))
     prices = [(request.model, list_price(usage, request)) for request, usage in requests if _has_tokens(usage)]
+    costs = [price.cost for _, price in prices if price.cost is not None]
+    computed = sum(costs) if prices and len(costs) == len(prices) else None
     unpriced = Counter((price.reason, model) for model, price in prices if price.cost is None)
     reasons = [f"{reason} ({model or 'no name'}, {count(n, 'request')})" for (reason, model), n in unpriced.items()]
     unknown = len(requests) - len(prices)
     if unknown:
         reasons.append(f"the tokens of {count(unknown, 'request')} are not on record")
+    if any(map(is_cut, steps_in(runs))):
+        allocated = chain.from_iterable(row.allocation.requests for row in allocate_runs(runs))
+        lacking = sum(request.lacking_units for request in allocated)
+        if lacking:
+            bill = "" if computed is None else f" of ${computed / MICRO:,.4f}"
+            reasons.append(f"the log lacks about ${dollars_of(lacking):,.4f}{bill}: it has a part of the output only")
     if stated is not None:
         reasons += _unseen_models(stated, {request.model for request, _ in requests})
-    costs = [price.cost for _, price in prices if price.cost is not None]
-    computed = sum(costs) if prices and len(costs) == len(prices) else None
     return Bill(run.run_id, computed, stated, tuple(reasons))
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MissCause: TypeAlias = Literal[
-    "model switched", "expired", "history changed", "new turn, within the lifetime", "after a notification",
+    "stated", "model switched", "expired", "history changed", "new turn, within the lifetime", "after a notification",
     "unexplained",
 ]  # fmt: skip
 
@@ -46,10 +46,11 @@ def cache_misses_df(runs: Runs) -> pd.DataFrame:
 
     Returns:
         run_id, step, turn, model, missed (tokens), extra_usd (what they cost more than if they had been read), idle_s,
-        and cause, the first that applies: `model switched`; `expired` (idle for longer than the lifetime that was
-        written: an hour, 5 minutes, or 10 where a provider charges no writes); `history changed` (the prompt became
-        shorter, or was rewound); `new turn, within the lifetime`; `after a notification` (a message came in within the
-        turn); `unexplained`. Without times, nothing is known of lifetimes. `attrs` as of `bl.cost_by`.
+        and cause, the first that applies: `stated` (the log has the provider's reason: an event `cache_miss`); `model
+        switched`; `expired` (idle for longer than the lifetime that was written: an hour, 5 minutes, or 10 where a
+        provider charges no writes); `history changed` (the prompt became shorter, or was rewound); `new turn, within
+        the lifetime`; `after a notification` (a message came in within the turn); `unexplained`. Without times, nothing
+        is known of lifetimes. `attrs` as of `bl.cost_by`.
 
     Example:
         >>> import boolab as bl
@@ -71,6 +72,7 @@ def cache_misses(allocated: AllocatedRun) -> list[CacheMiss]:
     """The misses of a run."""
     run, requests = allocated.run, allocated.allocation.requests
     rewound = {event.payload.get("after_step") for event in run.events if event.kind == "rewind"}
+    stated = {event.payload.get("after_step") for event in run.events if event.kind == "cache_miss"}
     came_in = {step_index for step_index, message in run.inputs if message.role == "user"}
     misses, lifetime = [], _UNWRITTEN_MS
     for last, request in pairwise(requests):
@@ -80,7 +82,7 @@ def cache_misses(allocated: AllocatedRun) -> list[CacheMiss]:
             step_range = range(last.step.index, request.step.index)
             has_input = any(step + 1 in came_in for step in step_range)
             cause = _cause(last, request, lifetime, rewound=not rewound.isdisjoint(step_range), has_input=has_input)
-            misses.append(CacheMiss(run, request, cause))
+            misses.append(CacheMiss(run, request, "stated" if request.step.index in stated else cause))
     return misses
 
 
