@@ -38,7 +38,8 @@ KEPT: Final = frozenset(
         "run_id", "parent_run_id", "agent", "model", "policy", "source", "task",
         "steps.response.model", "steps.response.tool_calls.name",
         "prompt.parts.name", "inputs.message.parts.name", "events.payload.run_id", "events.payload.agent",
-        "events.payload.tool", "scores.name", "limits", "settings", "stated_cost.covers", "stated_cost.models.model",
+        "events.payload.tool", "events.payload.parameter", "scores.name", "limits", "settings",
+        "stated_cost.covers", "stated_cost.models.model",
     }
 )  # fmt: skip
 """All places of a run where a word of a log may stay."""
