@@ -175,6 +175,7 @@ def test_a_bill_names_what_a_log_lacks_of_the_output(tmp_path: Path) -> None:
     [
         ({"type": "tools_changed", "cache_missed_input_tokens": 9_000}, ("tools_changed", 9_000)),
         ({"type": "tools_changed"}, ("tools_changed", None)),
+        ({"type": "none", "cache_missed_input_tokens": 0}, None),  # as in a real file of 2.1.220
         ({"type": 3, "cache_missed_input_tokens": 9_000}, None),
         ("tools_changed", None),
         ({}, None),

@@ -44,7 +44,7 @@ class Reply(StepBuilder):
     counted: Mapping[str, Any] = MappingProxyType({})
     """The usage that its last line has."""
     missed: Mapping[str, Any] = MappingProxyType({})
-    """Why the cache did not have the prompt, by the provider (2.1.28x)."""
+    """Why the cache did not have the prompt, by the provider (2.1.220, 2.1.28x); `none` if it had."""
     left: SessionNote | None = None
     """The event of the rewind that left it, if it is on a branch that the session rewound from."""
 
@@ -130,7 +130,7 @@ class SessionBranch:
     def _add_reply(self, reply: Reply) -> None:
         reply.finish_reason, reply.broken = reply.stopped, reply.cut  # lines that followed may have changed them
         self.builder.append(reply)
-        if (reason := name_or_none(reply.missed.get("type"))) is not None:
+        if (reason := name_or_none(reply.missed.get("type"))) not in (None, "none"):
             tokens = whole(reply.missed.get("cache_missed_input_tokens"))
             self.builder.add_step_event(reply, "cache_miss", reply.responded, reason=reason, tokens=tokens)
         self.replies.append(reply)
