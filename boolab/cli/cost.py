@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from boolab.cli.arguments import FORMAT, LOGS, NEWEST, add_window, page_to_write, since_time, write_checked
 from boolab.cli.help import Command
+from boolab.core.text import clean
 from boolab.errors import ReadWarning
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ EPILOG: Final = """
       boolab cost logs/ --misses
       boolab cost logs/ --by path --csv paths.csv
     """
+_MAX_WARNINGS: Final = 3
+"""Bills that differ from what the log states, on stderr; `bl.bills_df` has all."""
 
 
 def column_names(text: str) -> list[str]:
@@ -73,6 +76,7 @@ def run(args: argparse.Namespace) -> int:
     from boolab.io.csv_export import write_csv
     from boolab.report.cost_text import causes_text, misses_text, overview_text
     from boolab.stats.cost.allocated import allocate_runs
+    from boolab.stats.cost.bills import bill_of
     from boolab.stats.cost.causes import causes_frame
     from boolab.stats.cost.misses import misses_frame
 
@@ -85,6 +89,9 @@ def run(args: argparse.Namespace) -> int:
     misses = misses_frame(allocated)
     if args.by is None and not args.misses:
         print(overview_text(allocated, causes, misses))
+        warnings_of_bills = [warning for row in allocated if (warning := bill_of(row.run).warning)]
+        for warning in warnings_of_bills[:_MAX_WARNINGS]:
+            print(f"boolab: {clean(warning)}", file=sys.stderr)
     if args.by is not None:
         print(causes_text(causes, args.by))
     if args.misses:

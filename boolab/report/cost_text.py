@@ -8,10 +8,12 @@ from typing import Any, Final
 import pandas as pd
 
 from boolab.core.text import count, shorten
+from boolab.core.types import MICRO
 from boolab.display.numbers import duration
 from boolab.display.text import align_columns, wrap_text
 from boolab.frames.dtypes import is_missing
 from boolab.stats.cost.allocated import PIECE_NAMES, AllocatedRun, cause_name, facts_of_bill, pieces_usd
+from boolab.stats.cost.bills import Bill, bill_of
 
 _N_CAUSES: Final = 5
 _MAX_ROWS: Final = 40
@@ -25,7 +27,8 @@ def overview_text(allocated: Sequence[AllocatedRun], causes: pd.DataFrame, misse
     runs = count(len(allocated), "run")
     if facts.bill_usd:
         bill = f"${facts.bill_usd:,.2f} for {runs} with {count(n_requests, 'request')}, from the logs or at list prices"
-        lines = [wrap_text(f"{bill}; a plan's allowance is counted otherwise.")]
+        stated = _stated_sentence([bill_of(row.run) for row in allocated])
+        lines = [wrap_text(f"{bill}; a plan's allowance is counted otherwise.{stated}")]
         lines += [*_piece_lines(allocated, facts.bill_usd), "", *_cause_lines(causes.head(_N_CAUSES), ["tool"]), ""]
         lines += [wrap_text(miss_sentence(misses))]
     elif len(causes) and facts.totals_only_runs:
@@ -69,6 +72,17 @@ def miss_sentence(misses: pd.DataFrame) -> str:
     parts = [f"{row.n:,} {cause} {_dollars(row.usd)}" for cause, row in causes.iterrows()]
     extra = _dollars(misses["extra_usd"].sum())
     return f"{count(len(misses), 'miss', 'misses')} of the cache cost {extra} extra: {'; '.join(map(str, parts))}."
+
+
+def _stated_sentence(bills: Sequence[Bill]) -> str:
+    """What the logs state themselves, beside the same runs at list prices."""
+    stated = [bill.stated.cost for bill in bills if bill.stated is not None]
+    computed = [bill.computed for bill in bills if bill.stated is not None]
+    if not stated:
+        return ""
+    list_costs = [cost for cost in computed if cost is not None]
+    list_prices = f"; list prices give ${sum(list_costs) / MICRO:,.2f}" if len(list_costs) == len(stated) else ""
+    return f" The logs of {count(len(stated), 'run')} state ${sum(stated) / MICRO:,.2f}{list_prices}."
 
 
 def _piece_lines(allocated: Sequence[AllocatedRun], bill_usd: float) -> list[str]:

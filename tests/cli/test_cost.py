@@ -51,6 +51,17 @@ def test_cost_prints_the_bill_in_at_most_20_lines(saved: str, capsys: pytest.Cap
     assert "wrote the summary of a compaction is on no line of the logs" in text
 
 
+def test_cost_compares_the_bill_with_the_stated_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "runs.jsonl"
+    usage = priced_usage(20_000, 100, five=20_000)
+    step = billed_step(1, usage._replace(cost=2 * (usage.cost or 0)), model=LISTED)
+    bl.save_runs([billed_run(step, source="boolab")], path)
+    assert main(["cost", str(path)]) == 0
+    printed = capsys.readouterr()
+    assert "The logs of 1 run state $0.15; list prices give $0.08." in " ".join(printed.out.split())
+    assert "$0.0765 less at list prices than the $0.1530 that its log states" in " ".join(printed.err.split())
+
+
 def test_cost_by_columns_prints_a_row_for_each(saved: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["cost", saved, "--by", "kind,model"]) == 0
     head, *rows = capsys.readouterr().out.splitlines()

@@ -1,8 +1,9 @@
 """The figure of a bill: its title is the verdict, its colours are the four pieces, and its bars add up."""
 
 from collections.abc import Iterator
+from typing import Any
 
-import matplotlib as mpl
+import matplotlib.pyplot as plt
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
@@ -19,7 +20,7 @@ LISTED = "claude-sonnet-4-5"
 UGLY = r"$\bad{$ _x_"
 
 
-def session(tool: str = "read", **fields: object) -> Run:
+def session(tool: str = "read", **fields: Any) -> Run:
     steps = (
         billed_step(1, priced_usage(20_000, 100, five=20_000), (tool, "y" * 9000), model=LISTED),
         billed_step(2, priced_usage(23_000, 60, read=20_000, five=3000), ("bash", "z" * 900), model=LISTED),
@@ -32,7 +33,7 @@ def session(tool: str = "read", **fields: object) -> Run:
 @pytest.fixture
 def drawn() -> Iterator[Axes]:
     yield bl.plots.plot_bill(session())
-    mpl.pyplot.close("all")  # type: ignore[attr-defined]
+    plt.close("all")
 
 
 def test_the_title_of_a_bill_is_its_verdict(drawn: Axes) -> None:
@@ -51,9 +52,9 @@ def test_the_bars_of_a_bill_add_up_by_piece(drawn: Axes) -> None:
 
 def test_the_steps_of_a_bill_add_up_to_it(drawn: Axes) -> None:
     _, context, cents = drawn.get_figure(root=True).axes  # type: ignore[union-attr]
-    top = [patch for patch in cents.patches if isinstance(patch, StepPatch)][-1].get_data().values
+    top = [patch for patch in cents.patches if isinstance(patch, StepPatch)][-1].get_data()[0]
     assert top == pytest.approx([100 * (step.response.usage.cost or 0) / 1e6 for step in session().steps], abs=1e-4)
-    highest = [patch for patch in context.patches if isinstance(patch, StepPatch)][-1].get_data().values
+    highest = [patch for patch in context.patches if isinstance(patch, StepPatch)][-1].get_data()[0]
     assert highest == pytest.approx([20, 23, 23.4, 9])
 
 
@@ -75,7 +76,7 @@ def test_names_in_a_bill_are_no_markup() -> None:
     assert figure is not None
     figure.canvas.draw()
     assert not any(text.get_parse_math() for text in figure.findobj(Text) if "$" in text.get_text())
-    mpl.pyplot.close("all")  # type: ignore[attr-defined]
+    plt.close("all")
 
 
 def test_a_bill_is_of_one_run() -> None:
