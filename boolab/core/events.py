@@ -132,8 +132,8 @@ def _events_after(run: Run, step: int) -> list[Event]:
 
 RECORDED_BY: Final = frozenset(
     (
-        "boolab", "claude_code", "cline", "codex", "copilot", "crush", "gemini", "inspect", "kimi", "opencode",
-        "openhands", "openhands_sdk", "pi", "qwen",
+        "boolab", "claude_code", "cline", "codex", "copilot", "crush", "droid", "gemini", "inspect", "kimi",
+        "opencode", "openhands", "openhands_sdk", "pi", "qwen",
     )
 )  # fmt: skip
 """The formats whose readers report compactions as events. Others hold none, or do not report them."""

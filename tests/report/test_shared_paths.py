@@ -31,7 +31,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for n in range(N):
         name = f"0f0f0f0f-1111-4222-8333-{n:012}"
         session = Session(sessionId=name, version="2.0.1")
-        session.user("look")
+        session.user(f"look at issue {n}")  # runs that are equal, times included, count once
         for step in range(30 if n % 4 == 0 else 2):
             session.say(f"m{step}", claude_logs.call(f"c{step}"), usage=claude_logs.usage(100, 10))
             session.answer(f"c{step}")

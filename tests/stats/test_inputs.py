@@ -34,6 +34,10 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "priced": lambda runs: bl.runs_df(bl.priced(runs)),
     "with_subagents": lambda runs: bl.runs_df(bl.with_subagents(runs)),
     "save_runs": lambda runs: saved(runs),  # noqa: PLW0108
+    "bills_df": bl.bills_df,
+    "context_df": bl.context_df,
+    "cost_by": bl.cost_by,
+    "cache_misses_df": bl.cache_misses_df,
     "runs_df": bl.runs_df,
     "steps_df": bl.steps_df,
     "calls_df": bl.calls_df,
@@ -61,6 +65,7 @@ OTHERS = {
     "resume": "it continues one run, which is chosen already",
     "RecordedModel": "it replays one run, or a recording of requests",
     "plots.plot_timeline": "it draws one run, which is chosen already",
+    "plots.plot_bill": "it draws one run, which is chosen already",
 }
 """Why others with runs take no more than they do."""
 BY_STEP = ("recommend", "scorecard", "counterfactual", "stats.frontier", "stats.crossval",
