@@ -26,7 +26,7 @@ from boolab.cli.arguments import (
     values_of,
 )
 from boolab.cli.help import Command
-from boolab.cli.label_evidence import add_evidence_arguments, check_evidence, find_evidence
+from boolab.cli.label_evidence import add_evidence_arguments, check_evidence, find_evidence, write_evidence
 from boolab.cli.terminal import ERASE_BELOW, clip_columns
 from boolab.core.commands import insert_program
 from boolab.core.text import count, flatten, replace_controls
@@ -49,6 +49,7 @@ EPILOG: Final = """
       boolab label ~/.claude/projects
       boolab label ~/.claude/projects --max-steps 60,45,30
       boolab label ~/.claude/projects --evidence git,tests
+      boolab label ~/.claude/projects --evidence git,tests --no-questions
       boolab label ~/.claude/projects --status
       boolab label ~/.claude/projects --export labels.csv
 
@@ -113,6 +114,9 @@ def add(parser: argparse.ArgumentParser) -> None:
     add_trust(answers)
     add_evidence_arguments(parser)
     actions = parser.add_argument_group("in place of questions").add_mutually_exclusive_group()
+    actions.add_argument(
+        "--no-questions", action="store_true", help="write the evidence of all units, and print a table by source"
+    )
     actions.add_argument("--status", action="store_true", help="print what the answers show, and what is open")
     actions.add_argument("--disagreements", action="store_true", help="print the units about which people disagree")
     actions.add_argument("--export", metavar="FILE", help="write the labels to a .csv file (default: none)")
@@ -143,6 +147,8 @@ def run(args: argparse.Namespace) -> int:
         trust=args.trust,
         scope=args.scope,
     )
+    if args.no_questions:
+        return write_evidence(desk, args)
     if args.status:
         find_evidence(desk, args)
         _print_status(desk)

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import argparse
+from collections import defaultdict
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from boolab.cli.arguments import add_evidence, add_server, agrees, amount
 from boolab.core.text import count, flatten, replace_controls
+from boolab.display.text import align_columns, wrap_text
 from boolab.errors import SettingError
 from boolab.logs.outcomes.frame import check_sources
 
 if TYPE_CHECKING:
+    from boolab.core.run import Run
+    from boolab.logs.outcomes.label_file import Line
+    from boolab.logs.units import LabelUnit
     from boolab.stats.recommend.desk_session import Desk
 
 _MAX_FAILURES: Final = 3
@@ -52,6 +58,9 @@ def check_evidence(args: argparse.Namespace) -> None:
     if args.git and "git" not in args.evidence:
         msg = "--git needs --evidence git"
         raise SettingError(msg)
+    if args.no_questions and not (args.evidence or args.judge):
+        msg = "--no-questions needs --evidence or --judge: there is nothing else to do"
+        raise SettingError(msg)
     for action in ("disagreements", "export", "merge"):
         if getattr(args, action) and (args.evidence or args.judge):
             raise SettingError(f"--{action} shows no evidence: leave out --evidence and --judge")
@@ -69,10 +78,40 @@ def find_evidence(desk: Desk, args: argparse.Namespace) -> None:
     if args.evidence:
         add_sources(desk, args.evidence, args.git or True)
     if args.judge:
-        _ask_judge(desk, args)
+        _ask_judge(desk, args, desk.asked_units)
 
 
-def _ask_judge(desk: Desk, args: argparse.Namespace) -> None:
+def write_evidence(desk: Desk, args: argparse.Namespace) -> int:
+    """Look for the evidence of all units, and print a table by source, and what the sources differ about."""
+    from boolab.logs.outcomes.labels import UnitLines
+    from boolab.report.outcomes import MAX_DISAGREEMENTS, OutcomeSources
+    from boolab.stats.recommend.desk_evidence import add_sources
+
+    if args.evidence:
+        add_sources(desk, args.evidence, args.git or True, desk.all_units)
+    if args.judge:
+        _ask_judge(desk, args, desk.all_units)
+    lines: defaultdict[str, list[Line]] = defaultdict(list)
+    for line in desk.file.labels:
+        lines[str(line.get("print"))].append(line)
+    unit_lines = [UnitLines(unit, lines[unit.print]) for _, unit in desk.all_units]
+    found = OutcomeSources([*desk.runs], unit_lines, desk.trust)
+    heads = ("source", "success", "failure", "unknown", "agrees by hand")
+    rows = [
+        (row.words, f"{row.success:,}", f"{row.failure:,}", f"{row.unknown:,}", row.agreement) for row in found.rows
+    ]
+    print("\n".join(align_columns([heads, *rows], left=(0, 4))))
+    print()
+    print(wrap_text(found.title))
+    for differing in found.disagreements[:MAX_DISAGREEMENTS]:
+        turn = "" if differing.unit.turn is None else f" turn {differing.unit.turn}"
+        print(wrap_text(f"{flatten(differing.unit.run_id)}{turn}: {flatten(differing.words)}"))
+    for note in found.notes():
+        print(wrap_text(note))
+    return 0
+
+
+def _ask_judge(desk: Desk, args: argparse.Namespace, units: Sequence[tuple[Run, LabelUnit]]) -> None:
     """Ask a model about the units that it did not answer yet; each answer is in the file before the next request."""
     from boolab.cli.run_agent import model_of
     from boolab.trials.judge import SOURCE, judge_units
@@ -81,7 +120,6 @@ def _ask_judge(desk: Desk, args: argparse.Namespace) -> None:
     model, address = model_of(argparse.Namespace(**arguments, param=[]), None)
     details = [line.get("detail") for line in desk.file.labels if line.get("source") == SOURCE]
     keys = {str(detail.get("key")) for detail in details if isinstance(detail, dict)}
-    units = desk.asked_units
 
     def confirm(request: str) -> bool:
         print(f"The first request to the judge:\n\n{replace_controls(request)}\n")

@@ -328,7 +328,8 @@ class _Page:
 
     def _outcomes(self) -> dict[str, object]:
         """What each source of labels and of evidence reports, and where they differ."""
-        sources = OutcomeSources(self.study)
+        study = self.study
+        sources = OutcomeSources(study.runs, study.loaded_logs.unit_lines, study.question.trust, study.found.known)
         if not sources.is_several:
             return {"sentence": sources.sentence, "table": None}
         heads = ("source", "success", "failure", "unknown", "agrees with labels by hand")

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
 from typing import Final, NamedTuple
 
+from boolab.core.run import Run
 from boolab.core.run_labels import BENCHMARK, HAND, SCORE, USER, source_in_words, unit_label
 from boolab.core.text import count, shorten
 from boolab.display.numbers import percent
 from boolab.logs.log_files import scope_of
 from boolab.logs.outcomes.label_file import Line, time_order
-from boolab.logs.outcomes.labels import verdict_of
+from boolab.logs.outcomes.labels import UnitLines, verdict_of
 from boolab.logs.outcomes.resolve import UNKNOWN, agreements, resolve
 from boolab.logs.units import LabelUnit, units_of_run
-from boolab.report.study import Study
 
 MAX_DISAGREEMENTS: Final = 10
 _LABELS: Final = (HAND, BENCHMARK, USER, SCORE)
@@ -44,17 +44,19 @@ class Disagreement(NamedTuple):
 
 
 class OutcomeSources:
-    """What labels and evidence report on the outcomes of a study's runs."""
+    """What labels and evidence report on the outcomes of runs.
 
-    def __init__(self, study: Study) -> None:
-        self._study = study
-        lines = chain.from_iterable(unit_lines.lines for unit_lines in study.loaded_logs.unit_lines)
+    `unit_lines`: lines of files of labels, with the unit that each is about. `trust`: the sources that count as labels.
+    `known`: how many units are labelled, by whom.
+    """
+
+    def __init__(
+        self, runs: Sequence[Run], unit_lines: Sequence[UnitLines], trust: Collection[str] = (), known: str = ""
+    ) -> None:
+        self._runs, self._unit_lines, self._trust = runs, unit_lines, trust
+        self.sentence = known or "No label is on record."
+        lines = chain.from_iterable(of_unit.lines for of_unit in unit_lines)
         self._sources = {str(line.get("source", HAND)) for line in lines} - {BENCHMARK, USER, SCORE}
-
-    @property
-    def sentence(self) -> str:
-        """How many units are labelled, by whom."""
-        return self._study.found.known or "No label is on record."
 
     @property
     def is_several(self) -> bool:
@@ -64,12 +66,11 @@ class OutcomeSources:
     @cached_property
     def _latest_lines(self) -> list[tuple[int, LabelUnit, dict[str, Line]]]:
         """The units with the last line of each source about them, by the source, and the index of their run."""
-        study = self._study
         lines_by_unit: defaultdict[tuple[str, int | None, str], list[Line]] = defaultdict(list)
-        for unit, lines in study.loaded_logs.unit_lines:
+        for unit, lines in self._unit_lines:
             lines_by_unit[unit.run_id, unit.turn, unit.print] += lines
         latest_lines = []
-        for index, run in enumerate(study.runs):
+        for index, run in enumerate(self._runs):
             for unit in units_of_run(run, scope_of(run.source)):
                 lines = [*verdict_of(unit_label(run, unit.turn)), *lines_by_unit[unit.run_id, unit.turn, unit.print]]
                 latest_lines.append((index, unit, _find_latest(sorted(lines, key=time_order))))
@@ -90,7 +91,7 @@ class OutcomeSources:
         agreement_by_source = {agreement.source: agreement for agreement in all_agreements}
         rows = []
         for source in sorted(outcomes, key=lambda source: (source not in _LABELS, source != HAND, source)):
-            is_label = source in _LABELS or source in self._study.question.trust
+            is_label = source in _LABELS or source in self._trust
             agreement, n = agreement_by_source.get(source), outcomes[source]
             text = "" if source == HAND else f"no {self._noun} has both"
             if agreement is not None:

@@ -102,6 +102,40 @@ def test_evidence_is_shown_after_the_answer_alone(tmp_path: Path) -> None:
     assert "Of the last one: tests: " in press(desk, "seq")
 
 
+def test_without_questions_evidence_of_all_units_is_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "runs.jsonl"
+    bl.save_runs(RUNS, path)
+    command = ["label", str(path), "--evidence", "tests", "--no-questions"]
+    assert main(command) == 0
+    printed = capsys.readouterr().out
+    tested = [n for n in range(30) if n % 3]
+    n_passed = sum(n % 2 == 0 for n in tested)
+    row = next(line for line in printed.splitlines() if line.startswith("evidence of tests"))
+    assert row.split()[3:6] == [str(n_passed), str(len(tested) - n_passed), str(30 - len(tested))]
+    assert "No two sources differ." in printed
+    assert "No turn has a label by hand" in " ".join(printed.split())
+    file = read_labels(tmp_path / "boolab-labels.jsonl")
+    assert len(file.labels) == 30
+    assert not file.has_answers
+    assert main(command) == 0  # nothing is written twice
+    assert len(read_labels(tmp_path / "boolab-labels.jsonl").labels) == 30
+    desk = Desk([*bl.load_runs(path)], tmp_path / "boolab-labels.jsonl", {"max_steps": [6, 4]}, who="ann", pi=0.5)
+    desk.start("it works")
+    asked = desk.next_unit
+    assert asked is not None
+    desk.answer(asked, "failure" if "success" in str(desk.evidence_of(asked.unit)) else "success")
+    capsys.readouterr()
+    assert main(command) == 0
+    assert "Sources differ about 1 turn" in capsys.readouterr().out or not desk.evidence_of(asked.unit)
+    assert all(run.success is None for run in bl.load_runs(path) if run.run_id != asked.run.run_id)
+
+
+def test_no_questions_and_no_evidence_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bl.save_runs(RUNS, tmp_path / "runs.jsonl")
+    assert main(["label", str(tmp_path), "--no-questions"]) == 1
+    assert "--no-questions needs --evidence or --judge" in capsys.readouterr().err
+
+
 def test_evidence_is_written_once_and_again_if_it_changed(tmp_path: Path) -> None:
     desk = new_desk(tmp_path)
     for _ in range(2):

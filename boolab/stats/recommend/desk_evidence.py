@@ -24,22 +24,32 @@ from boolab.stats.recommend.desk_session import AskedUnit, Desk
 if TYPE_CHECKING:
     import pandas as pd
 
+    from boolab.core.run import Run
+    from boolab.logs.units import LabelUnit
+
 _NEEDED: Final = ("print", "source", "outcome", "why")
 
 
-def add_sources(desk: Desk, sources: Sequence[str], git: bool | str | Path = True) -> None:
-    """Look for evidence of the units that may be asked about, and write it into the file.
+def add_sources(
+    desk: Desk,
+    sources: Sequence[str],
+    git: bool | str | Path = True,
+    units: Sequence[tuple[Run, LabelUnit]] | None = None,
+) -> None:
+    """Look for evidence of units, and write it into the file.
 
     Args:
-        desk: The desk, which has started.
+        desk: The desk.
         sources: Some of those in which evidence is looked for.
         git: The folder of the one repository; True for that of each run.
+        units: The units, with their runs; by default those that may be asked about.
 
     Raises:
         SettingError: if a source is not known, or `git` is no folder.
     """
     check_sources(sources)
-    runs = {id(run): run for run, _ in desk.asked_units}
+    looked_at = desk.asked_units if units is None else units
+    runs = {id(run): run for run, _ in looked_at}
     evidence = find_evidence(
         [*runs.values()],
         git=git if "git" in sources else False,
@@ -47,7 +57,7 @@ def add_sources(desk: Desk, sources: Sequence[str], git: bool | str | Path = Tru
         reaction="reaction" in sources,
         scope=desk.scope,
     )
-    prints = {unit.print for _, unit in desk.asked_units}
+    prints = {unit.print for _, unit in looked_at}
     desk.add_evidence([row for row in evidence if row.unit.print in prints])
 
 

@@ -244,6 +244,11 @@ class Desk:
         rows = [row_of[print_] for print_, is_drawn in zip(self.units.prints, is_asked, strict=True) if is_drawn]
         return [(self.recorded.runs[row], self.recorded.units[row]) for row in rows]
 
+    @property
+    def all_units(self) -> list[tuple[Run, LabelUnit]]:
+        """All units, in the order of the record."""
+        return [*zip(self.recorded.runs, self.recorded.units, strict=True)]
+
     def add_evidence(self, units: Iterable[tuple[LabelUnit, Evidence]]) -> None:
         """Write evidence that is not in the file yet; nothing counts it unless its source is trusted."""
         lines = []
