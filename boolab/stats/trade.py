@@ -76,7 +76,7 @@ class Trade:
         if self.per_success is None:
             return ""
         if self.per_lost_success is None:
-            return "It loses no success on record."
+            return "No success is lost on record."
         of = f" of {self.counted}s" if self.counted else ""
         unit = f"in {'dollars' if self.unit == 'cost' else self.unit}{of}"
         if self.is_even:

@@ -35,7 +35,7 @@ def test_says_what_to_set_with_base_bound_and_saving(python: list[Run]) -> None:
         "confidence) and saves 396 of 861 steps (46%)."
     )
     assert found.verdict[1].startswith(
-        "Of the runs that it stops, 97 of 100 fail, 87 expected if they fail as often as the others (p ≤ 0.005)."
+        "Of the runs that it stops, 97 of 100 fail, 87 expected if they fail as often as comparable ones (p ≤ 0.005)."
     )
     assert "The trade is good, in steps of runs: it saves 132 steps for each lost success" in found.verdict[1]
     assert found.limits_by_group()[""].max_steps == 3

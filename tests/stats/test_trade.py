@@ -57,7 +57,7 @@ def test_even_trade_is_below_one_if_poor_and_one_if_even(saved: int, lost: int, 
             "good, in dollars: it saves $1.75 for each lost success, and a success costs $0.50",
         ),
         (Trade(50, 1, 1000, 20, counted="turn"), "even, in steps of turns: for each lost success it saves 50 steps"),
-        (Trade(3, 0, 10, 20), "It loses no success on record."),
+        (Trade(3, 0, 10, 20), "No success is lost on record."),
     ],
 )
 def test_the_sentence_agrees_with_the_numbers(trade: Trade, sentence: str) -> None:

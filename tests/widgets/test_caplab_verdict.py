@@ -147,7 +147,7 @@ def test_a_trade_is_good_only_where_limits_are_to_be_set() -> None:
     assert said(68, 160, 351)[1] == "The trade is poor, in steps of runs: better left off."
     assert said(68, 167, 3510)[1] == "The trade is good, in steps of runs."
     assert len(said(68, 167, 3510, is_set=False)) == 1
-    assert said(68, 168, 351, is_set=False)[1] == "It loses no success on record."
+    assert said(68, 168, 351, is_set=False)[1] == "No success is lost on record."
 
 
 def test_a_decision_that_is_given_is_shown_and_not_computed(monkeypatch: pytest.MonkeyPatch) -> None:
