@@ -169,6 +169,7 @@ def test_notebook_without_a_kernel_shows_what_was_saved(lab: Lab) -> None:
     lab.becomes("over.state", "ended")
     said = ["Ended: step cap after 40 steps, by max_steps(40)", "Saved while the run was paused before its first step."]
     expect(lab.cell(1).locator(".boolab-live .state-line")).to_have_text(said[0])
+    lab.becomes("over._cell._events is None", True)  # what a saved notebook keeps was sent after the last state
     lab.command("docmanager:save-all")
     lab.open_again(notebook)
     for number, words in enumerate(said, start=1):

@@ -153,6 +153,7 @@ _OTHERS: Final = {
     "io/foreign_database.py": "SQLite opens it; what is there was checked",
     "io/folders.py": "folders, opened one below the other",
     "logs/from_table.py": "pandas reads what open_file opened",
+    "logs/outcomes/evidence_cache.py": "boolab's own",
     "logs/outcomes/label_file.py": "a file of labels that is written, under a lock, and its folder",
     "logs/readers/mini_swe_agent.py": "a method of its own",
     "logs/readers/_archives.py": "zipfile reads what open_file opened",

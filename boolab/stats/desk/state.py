@@ -39,7 +39,8 @@ class ValueState(NamedTuple):
         n_answers: How many of its units have their answers, up to the first that has none.
         successes: How many of these are successes; an unsure one counts if it is long.
         n_lost: How many of those it loses.
-        kept_at_least: The lower bound of the share that it keeps, at all looks together, for this value by itself.
+        kept_at_least: The lower bound of the share that it keeps, at all looks together, for this value by itself, from
+            the same answers.
         end: The number of units at which the test at the end was made; None if it was not.
         expected_answers: How many more answers a yes takes, if nothing more is lost; 0 if it is decided.
         max_answers: How many more answers it may take.
@@ -197,9 +198,8 @@ def _value_state(
     is_asked = is_long | coin
     missing = np.flatnonzero(is_asked & (outcomes < 0))
     stop = int(missing[0]) if len(missing) else len(outcomes)
-    record = (outcomes[:stop], is_long[:stop], is_asked[:stop])
     keep, pi, error = design.keep, design.pi, design.error_of(axis)
-    judgement = judge_records(*record, keep, pi, error)
+    judgement = judge_records(outcomes[:stop], is_long[:stop], is_asked[:stop], keep, pi, error)
     is_complete = not len(missing) and len(outcomes) >= (end or 1)
     verdict: Verdict = "yes" if judgement.is_yes else "no" if judgement.is_no else "open"
     made_at = None
@@ -223,7 +223,7 @@ def _value_state(
         n_answers=n_answers,
         successes=successes,
         n_lost=n_lost,
-        kept_at_least=kept_so_far(*record, pi, error),
+        kept_at_least=kept_so_far(outcomes[:last], is_long[:last], is_asked[:last], pi, error),
         end=made_at,
         expected_answers=min(int(np.ceil(expected)), max_answers),
         max_answers=max_answers,

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from boolab.errors import SettingError
@@ -144,6 +144,7 @@ def test_desk_gives_what_a_plain_walk_gives(seed: int, pi: float) -> None:
     assert {*answers} == asked
 
 
+@example(202_193)
 @given(st.integers(0, 2**32 - 1))
 def test_answers_of_units_that_were_not_asked_change_nothing(seed: int) -> None:
     rng = np.random.default_rng(seed)
