@@ -20,6 +20,7 @@ include_patterns = [
     "docs/reference/*.rst",
     "notebooks/*.ipynb",
     "datasets/atlas/*.md",
+    "datasets/local/README.md",
     "datasets/runs/README.md",
     "tests/runtime/models/remote/sse/README.md",
 ]
