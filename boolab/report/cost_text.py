@@ -69,9 +69,11 @@ def miss_sentence(misses: pd.DataFrame) -> str:
     if misses.empty:
         return "No miss of the provider's cache above 2,000 tokens is on record."
     causes = misses.groupby("cause").agg(n=("step", "size"), usd=("extra_usd", "sum")).sort_values("usd")[::-1]
+    n_misses = f"{count(len(misses), 'miss', 'misses')} of the cache"
+    if misses["extra_usd"].isna().all():
+        return f"{n_misses}: {'; '.join(f'{row.n:,} {cause}' for cause, row in causes.iterrows())}."
     parts = [f"{row.n:,} {cause} {_dollars(row.usd)}" for cause, row in causes.iterrows()]
-    extra = _dollars(misses["extra_usd"].sum())
-    return f"{count(len(misses), 'miss', 'misses')} of the cache cost {extra} extra: {'; '.join(map(str, parts))}."
+    return f"{n_misses} cost {_dollars(misses['extra_usd'].sum())} extra: {'; '.join(parts)}."
 
 
 def _stated_sentence(bills: Sequence[Bill]) -> str:

@@ -51,6 +51,22 @@ def test_cost_prints_the_bill_in_at_most_20_lines(saved: str, capsys: pytest.Cap
     assert "wrote the summary of a compaction is on no line of the logs" in text
 
 
+def test_cost_without_list_prices_says_what_to_install(
+    saved: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("boolab.core.prices.find_spec", lambda _: None)
+    assert main(["cost", saved]) == 0
+    printed = capsys.readouterr().out
+    pieces = {line[:26].strip(): line.split()[-2] for line in printed.splitlines()[2:7]}
+    assert pieces == dict.fromkeys(
+        ("written by the model", "sent the first time", "sent again, from the cache", "sent again, cache missed"), "0%"
+    ) | {"not divided": "100%"}
+    words = " ".join(printed.split())
+    assert "of the bill is not divided by cause: the price of a token is not known without the list prices:" in words
+    assert "pip install 'boolab[prices]'" in words
+    assert "extra" not in words.split("not divided by cause")[0].split("cache:")[-1]
+
+
 def test_cost_compares_the_bill_with_the_stated_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "runs.jsonl"
     usage = priced_usage(20_000, 100, five=20_000)
