@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections import defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -15,7 +14,6 @@ from boolab.logs.outcomes.frame import check_sources
 
 if TYPE_CHECKING:
     from boolab.core.run import Run
-    from boolab.logs.outcomes.label_file import Line
     from boolab.logs.units import LabelUnit
     from boolab.stats.recommend.desk_session import Desk
 
@@ -83,7 +81,7 @@ def find_evidence(desk: Desk, args: argparse.Namespace) -> None:
 
 def write_evidence(desk: Desk, args: argparse.Namespace) -> int:
     """Look for the evidence of all units, and print a table by source, and what the sources differ about."""
-    from boolab.logs.outcomes.labels import UnitLines
+    from boolab.logs.outcomes.labels import JoinedLabels
     from boolab.report.outcomes import MAX_DISAGREEMENTS, OutcomeSources
     from boolab.stats.recommend.desk_evidence import add_sources
 
@@ -91,11 +89,8 @@ def write_evidence(desk: Desk, args: argparse.Namespace) -> int:
         add_sources(desk, args.evidence, args.git or True, desk.all_units)
     if args.judge:
         _ask_judge(desk, args, desk.all_units)
-    lines: defaultdict[str, list[Line]] = defaultdict(list)
-    for line in desk.file.labels:
-        lines[str(line.get("print"))].append(line)
-    unit_lines = [UnitLines(unit, lines[unit.print]) for _, unit in desk.all_units]
-    found = OutcomeSources([*desk.runs], unit_lines, desk.trust)
+    labels = JoinedLabels([desk.file], desk.trust)
+    found = OutcomeSources(labels.apply([*desk.runs]), labels.unit_lines, desk.trust)
     heads = ("source", "success", "failure", "unknown", "agrees by hand")
     rows = [
         (row.words, f"{row.success:,}", f"{row.failure:,}", f"{row.unknown:,}", row.agreement) for row in found.rows

@@ -132,6 +132,18 @@ def test_without_questions_evidence_of_all_units_is_a_table(tmp_path: Path, caps
     assert all(run.success is None for run in bl.load_runs(path) if run.run_id != asked.run.run_id)
 
 
+def test_table_of_evidence_counts_lines_as_loading_does(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "runs.jsonl"
+    bl.save_runs(RUNS, path)
+    line = {"id": "1", "run_id": "run-1", "label": "success", "source": "hand", "who": "ann"}
+    append_lines(tmp_path / "boolab-labels.jsonl", [make_header("it works"), line])
+    assert sum(run.success is True for run in bl.load_runs(path)) == 1
+    assert main(["label", str(path), "--evidence", "tests", "--no-questions"]) == 0
+    printed = capsys.readouterr().out
+    assert "Sources differ about 1 turn" in printed  # the tests of run-1 failed
+    assert next(row for row in printed.splitlines() if row.startswith("by hand")).split()[2:5] == ["1", "0", "0"]
+
+
 def test_no_questions_and_no_evidence_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     bl.save_runs(RUNS, tmp_path / "runs.jsonl")
     assert main(["label", str(tmp_path), "--no-questions"]) == 1

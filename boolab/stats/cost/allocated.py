@@ -7,8 +7,9 @@ from functools import partial
 from itertools import chain
 from typing import Final, NamedTuple
 
-from boolab.core.allocation import PIECES, UNITS, Allocation, allocate
+from boolab.core.allocation import PIECES, UNITS, Allocation, CauseCharge, allocate
 from boolab.core.prices import is_installed
+from boolab.core.prompt_parts import UNALLOCATED, PartKind
 from boolab.core.run import Run
 from boolab.core.text import count, shorten
 from boolab.core.types import MICRO
@@ -19,8 +20,6 @@ from boolab.logs.list_prices import step_rates
 UNLOGGED_SUMMARIES: Final = frozenset({"claude_code"})
 """The sources whose logs have no line for a request that writes the summary of a compaction."""
 _LOW_SHARE: Final = 0.01
-UNDIVIDED: Final = "unallocated"
-"""The kind of what cannot be divided: requests whose tokens have no known price."""
 
 
 class AllocatedRun(NamedTuple):
@@ -57,17 +56,17 @@ class BillFacts(NamedTuple):
     unlogged_usd: float
     lacking_output_usd: float
     totals_only_runs: int
-    undivided_usd: float
+    unallocated_usd: float
 
     def notes(self) -> tuple[str, ...]:
         """The same as sentences, each of what there is."""
         notes = []
         if self.unseen_share >= _LOW_SHARE:
             notes.append(f"{self.unseen_share:.0%} of the bill pays for text that no line of the logs has (unseen).")
-        if self.undivided_usd:
+        if self.unallocated_usd:
             missing = "" if is_installed() else f" without the list prices: {install('boolab[prices]')}"
             notes.append(
-                f"${self.undivided_usd:,.2f} of the bill is not divided by cause: the price of a token is not known"
+                f"${self.unallocated_usd:,.2f} of the bill is not divided by cause: the price of a token is not known"
                 f"{missing}."
             )
         if self.unpriced_requests:
@@ -111,17 +110,21 @@ def facts_of_bill(allocated: Sequence[AllocatedRun]) -> BillFacts:
         dollars_of(sum(request.unlogged_units for request in requests)),
         dollars_of(sum(request.lacking_units for request in requests)),
         sum(row.totals_only for row in allocated),
-        dollars_of(sum(sum(charge.units) for charge in charges if charge.part.kind == UNDIVIDED)),
+        _usd_of_kind(charges, UNALLOCATED.kind),
     )
 
 
 def pieces_usd(allocated: Iterable[AllocatedRun]) -> dict[str, float]:
-    """The bill by piece, in dollars; `UNDIVIDED` is what cannot be divided, where there is some."""
+    """The bill by piece, in dollars; `unallocated` is what cannot be divided, where there is some."""
     charges = [*chain.from_iterable(row.allocation.charges for row in allocated)]
-    divided = [charge.units for charge in charges if charge.part.kind != UNDIVIDED]
+    divided = [charge.units for charge in charges if charge.part.kind != UNALLOCATED.kind]
     pieces: dict[str, float] = {piece: dollars_of(sum(units[i] for units in divided)) for i, piece in enumerate(PIECES)}
-    rest = sum(sum(charge.units) for charge in charges if charge.part.kind == UNDIVIDED)
-    return {**pieces, UNDIVIDED: dollars_of(rest)} if rest else pieces
+    unallocated_usd = _usd_of_kind(charges, UNALLOCATED.kind)
+    return {**pieces, UNALLOCATED.kind: unallocated_usd} if unallocated_usd else pieces
+
+
+def _usd_of_kind(charges: Iterable[CauseCharge], kind: PartKind) -> float:
+    return dollars_of(sum(sum(charge.units) for charge in charges if charge.part.kind == kind))
 
 
 def dollars_of(units: int) -> float:
@@ -134,7 +137,7 @@ PIECE_NAMES: Final[Mapping[str, str]] = {
     "first": "sent the first time",
     "reread": "sent again, from the cache",
     "rewrite": "sent again, cache missed",
-    UNDIVIDED: "not divided",
+    UNALLOCATED.kind: "not divided",
 }
 """How a text or a figure names what is paid for."""
 _CAUSE_NAMES: Final = {
