@@ -59,6 +59,7 @@ from boolab.runtime.engine.runner import run as run
 from boolab.runtime.engine.runner import run_sync as run_sync
 from boolab.runtime.engine.runner import start as start
 from boolab.runtime.engine.subagents import task_tool as task_tool
+from boolab.runtime.models.editor import EditorModel as EditorModel
 from boolab.runtime.models.local.model import LocalModel as LocalModel
 from boolab.runtime.models.recorded import RecordedModel as RecordedModel
 from boolab.runtime.models.recorder import record as record
