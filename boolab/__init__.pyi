@@ -74,6 +74,8 @@ from boolab.runtime.worlds.git_world import GitWorld as GitWorld
 from boolab.stats.cost.bills import bills_df as bills_df
 from boolab.stats.cost.causes import cost_by as cost_by
 from boolab.stats.cost.context import context_df as context_df
+from boolab.stats.cost.context_costs import context_costs as context_costs
+from boolab.stats.cost.context_policy import ContextPolicy as ContextPolicy
 from boolab.stats.cost.misses import cache_misses_df as cache_misses_df
 from boolab.stats.learn.learn_stop import learn_stop as learn_stop
 from boolab.stats.profile_fit.fit import fit_profile as fit_profile

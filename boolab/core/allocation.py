@@ -144,11 +144,12 @@ def zones_of(usage: Usage) -> Zones:
 
 def scaled_rates(rates: Rates, zones: Zones, output: int, cost: int) -> Rates:
     """Rates in units, in the same proportion, at which such a request costs at most `cost` micro-dollars."""
-    listed_cost = _price(rates, zones, output)
+    listed_cost = price_of(rates, zones, output)
     return Rates(*(rate * cost * UNITS // listed_cost for rate in rates)) if listed_cost else _NO_RATES
 
 
-def _price(rates: Rates, zones: Zones, output: int) -> int:
+def price_of(rates: Rates, zones: Zones, output: int) -> int:
+    """What a request costs at such rates."""
     by_zone = (rates.read, rates.write_1h, rates.write_5m, rates.fresh)
     return sum(tokens * rate for tokens, rate in zip(zones, by_zone, strict=True)) + output * rates.output
 
@@ -345,7 +346,7 @@ class _Walk:
         zones, output, number = zones_of(usage), usage.output_tokens or 0, len(self._requests)
         scaled = scaled_rates(rates, zones, output, usage.cost)
         tokens = Amounts(output, 0, zones.read, usage.input_tokens - zones.read)
-        read, whole_units = zones.read * scaled.read, _price(scaled, zones, 0)
+        read, whole_units = zones.read * scaled.read, price_of(scaled, zones, 0)
         units = Amounts(usage.cost * UNITS - whole_units, 0, read, whole_units - read)
         part = PromptPart("summary", step.index, step.turn)
         served = ServedBy(step.response.model or self._run.model, step.response.effort)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -43,6 +44,17 @@ class Rates(NamedTuple):
     write_5m: int
     write_1h: int
     output: int
+
+
+class RatesByLength(NamedTuple):
+    """The rates of a request by the tokens of its prompt: `tiers[n]` where `n` of `starts` are below them."""
+
+    starts: tuple[int, ...]
+    tiers: tuple[Rates, ...]
+
+    def at(self, input_tokens: int) -> Rates:
+        """The rates of a request with so many tokens."""
+        return self.tiers[bisect_left(self.starts, input_tokens)]
 
 
 class ListPrice(NamedTuple):
@@ -112,8 +124,35 @@ def list_price(usage: Usage, request: PricedRequest) -> ListPrice:
 def rates_of(request: PricedRequest, input_tokens: int) -> Rates | None:
     """The rates of a request with so many tokens; None if they are unknown, or no integers."""
     table = _table(request)
+    return None if isinstance(table, str) else _rates_at(table, input_tokens)
+
+
+def rates_by_length(request: PricedRequest) -> RatesByLength | None:
+    """The rates of a request at each length; None if any of them is unknown, or no integer."""
+    table = _table(request)
     if isinstance(table, str):
         return None
+    prices = (
+        table.input_mtok,
+        table.cache_read_mtok,
+        table.cache_write_mtok,
+        table.cache_write_1h_mtok,
+        table.output_mtok,
+    )
+    starts = sorted({tier.start for price in prices for tier in getattr(price, "tiers", ())})
+    tiers = [_rates_at(table, length) for length in (0, *(start + 1 for start in starts))]
+    return RatesByLength((*starts,), tuple([rates for rates in tiers if rates])) if None not in tiers else None
+
+
+def window_of(request: PricedRequest) -> int | None:
+    """The context window of a model by the price table; None if it has none."""
+    if not is_installed():
+        return None
+    window: int | None = getattr(_entry(request.model, request.provider or None, None)[0], "context_window", None)
+    return window
+
+
+def _rates_at(table: JSON, input_tokens: int) -> Rates | None:
     fresh = table.input_mtok
     write = table.cache_write_mtok if table.cache_write_mtok is not None else fresh
     hour = table.cache_write_1h_mtok if table.cache_write_1h_mtok is not None else write

@@ -14,7 +14,17 @@ from datetime import timedelta
 from importlib.metadata import version
 from typing import Final, NamedTuple
 
-from boolab.core.prices import ListPrice, PricedRequest, Rates, is_installed, list_price, rates_of, require
+from boolab.core.prices import (
+    ListPrice,
+    PricedRequest,
+    Rates,
+    RatesByLength,
+    is_installed,
+    list_price,
+    rates_by_length,
+    rates_of,
+    require,
+)
 from boolab.core.run import Run, steps_in
 from boolab.core.run_tree import rebuild
 from boolab.core.text import count, first_of
@@ -118,6 +128,11 @@ def step_rates(step: Step, run: Run) -> Rates | None:
     """The list prices of the tokens of a step; None if they or its input are unknown."""
     tokens = step.response.usage.input_tokens
     return None if tokens is None else rates_of(request_of(step, run), tokens)
+
+
+def step_rates_by_length(step: Step, run: Run) -> RatesByLength | None:
+    """The list prices of the tokens of a step, had its prompt another length; None if they are unknown."""
+    return rates_by_length(request_of(step, run))
 
 
 def price_runs(runs: Sequence[Run]) -> Prices:

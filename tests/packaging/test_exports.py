@@ -34,6 +34,7 @@ TOP: Final = """
     plot_tools plots policies priced read_logs read_steps recommend record recording_df resume run run_sync runs_df
     runs_from_table save_runs scorecard start stats steps_df stored_runs survival sweep task_tool tool tool_budget
     trial watch with_subagents bills_df cache_misses_df context_df cost_by
+    ContextPolicy context_costs
 """
 """What `bl` has: what a first page of a tutorial needs. All else is in its subpackages."""
 

@@ -38,6 +38,7 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "context_df": bl.context_df,
     "cost_by": bl.cost_by,
     "cache_misses_df": bl.cache_misses_df,
+    "context_costs": lambda runs: bl.context_costs(runs, "anthropic_clear"),
     "runs_df": bl.runs_df,
     "steps_df": bl.steps_df,
     "calls_df": bl.calls_df,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -19,6 +18,7 @@ from boolab.errors import SettingError
 from boolab.frames.dtypes import FLOAT, INT, TEXT, Column, frame_of_columns, replace_surrogates
 from boolab.frames.runs import Runs, list_columns, no_group_column
 from boolab.stats.cost.allocated import AllocatedRun, allocate_runs, facts_of_bill
+from boolab.stats.cost.files import PATHS, arguments_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,20 +39,14 @@ def _path(cause: _Cause) -> str | None:
     step, position = cause.part.step, cause.part.call
     if position is None:
         return None
-    arguments = cause.run.steps[step - 1].response.tool_calls[position].arguments
-    digest = redacted_arguments(arguments)
+    call = cause.run.steps[step - 1].response.tool_calls[position]
+    digest = redacted_arguments(call.arguments)
     if digest is not None:
         return f"arguments {digest.canonical}"
-    try:
-        values = json.loads(arguments)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(values, dict):
-        return None
-    return next((values[name] for name in _PATHS if isinstance(values.get(name), str)), None)
+    arguments = arguments_of(call)
+    return next((arguments[name] for name in PATHS if isinstance(arguments.get(name), str)), None)
 
 
-_PATHS: Final = ("file_path", "path", "notebook_path", "absolute_path", "filename", "file")
 KEYS: Final[Mapping[str, tuple[str, Callable[[_Cause], Any]]]] = {
     "kind": (TEXT, lambda cause: cause.part.kind),
     "tool": (TEXT, lambda cause: cause.part.tool or f"({cause.part.kind})"),

@@ -22,8 +22,8 @@ MissCause: TypeAlias = Literal[
 
 LEAST_MISSED: Final = 2_000
 """A miss has more tokens: providers read their caches in blocks, and not below a least length."""
-_HOUR_MS: Final = 3_600_000
-_WRITTEN_5M_MS: Final = 300_000
+HOUR_MS: Final = 3_600_000
+WRITTEN_5M_MS: Final = 300_000
 _UNWRITTEN_MS: Final = 600_000
 """Where a provider charges no writes, such as OpenAI: entries are evicted after 5 to 10 idle minutes."""
 
@@ -74,16 +74,24 @@ def cache_misses(allocated: AllocatedRun) -> list[CacheMiss]:
     rewound = {event.payload.get("after_step") for event in run.events if event.kind == "rewind"}
     stated = {event.payload.get("after_step") for event in run.events if event.kind == "cache_miss"}
     came_in = {step_index for step_index, message in run.inputs if message.role == "user"}
-    misses, lifetime = [], _UNWRITTEN_MS
-    for last, request in pairwise(requests):
-        if last.zones.write_1h or last.zones.write_5m:
-            lifetime = _HOUR_MS if last.zones.write_1h else _WRITTEN_5M_MS
+    misses = []
+    for (last, request), lifetime in zip(pairwise(requests), lifetimes_of(requests)[1:], strict=False):
         if request.missed_tokens is not None and request.missed_tokens > LEAST_MISSED:
             step_range = range(last.step.index, request.step.index)
             has_input = any(step + 1 in came_in for step in step_range)
             cause = _cause(last, request, lifetime, rewound=not rewound.isdisjoint(step_range), has_input=has_input)
             misses.append(CacheMiss(run, request, "stated" if request.step.index in stated else cause))
     return misses
+
+
+def lifetimes_of(requests: Sequence[RequestBill]) -> list[int]:
+    """For how many milliseconds what was written before each request lives in the cache."""
+    lifetimes, lifetime = [], _UNWRITTEN_MS
+    for request in requests:
+        lifetimes.append(lifetime)
+        if request.zones.write_1h or request.zones.write_5m:
+            lifetime = HOUR_MS if request.zones.write_1h else WRITTEN_5M_MS
+    return lifetimes
 
 
 def _cause(last: RequestBill, request: RequestBill, lifetime: int, *, rewound: bool, has_input: bool) -> MissCause:
