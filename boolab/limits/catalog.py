@@ -11,7 +11,7 @@ from functools import reduce
 from numbers import Real
 from operator import or_
 from types import MappingProxyType
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 from boolab.core.types import MICRO, Identities
 from boolab.errors import SettingError, near
@@ -19,6 +19,10 @@ from boolab.io.checks import MAX_COUNT, check_whole, number_size_error, repr_of
 from boolab.limits.call_identity import exclude_tools
 from boolab.limits.detectors.streaks import ErrorStreak, RepeatStreak
 from boolab.limits.stop import OnUnknown, StopRule, Threshold, detector_rule, unknown_option
+from boolab.limits.token_count import FRESH, TokenCount
+
+TokenKind: TypeAlias = Literal["tokens", "input_tokens", "output_tokens", "fresh", "weighted"]
+"""What a token budget counts."""
 
 
 def max_steps(n: int) -> StopRule:
@@ -85,14 +89,24 @@ def doom_loop(n: int, identity: Identities = "canonical", exempt: Iterable[str] 
 
 
 def max_tokens(
-    n: int, of: Literal["tokens", "input_tokens", "output_tokens"] = "tokens", on_unknown: OnUnknown = "error"
+    n: int,
+    of: TokenKind = "tokens",
+    on_unknown: OnUnknown = "error",
+    *,
+    weights: Mapping[str, float] | None = None,
 ) -> StopRule:
     """Stop with `token_budget` once the turn has used n tokens.
 
+    `fresh` and `weighted` follow Codex's rollout budget, which counts output and input that was not read from the cache
+    (openai/codex pull request 28494). Unlike `tokens`, they do not count again with each request what it sends again.
+
     Args:
         n: The limit.
-        of: What is counted: `tokens` (input + output), `input_tokens` or `output_tokens`.
+        of: What is counted: `tokens` (input + output), `input_tokens`, `output_tokens`; `fresh`: output, and input
+            that was not read from the cache; or `weighted`: each kind of token with its weight.
         on_unknown: What it means that a log has no token counts: `error`, or `ignore` (never reached).
+        weights: Of `weighted`, the weight of a token by kind: `output`; `cached`, read from the cache; `written` to it;
+            and `input`, all other input. Left out, `input` and `output` weigh 1, `cached` 0, and `written` as `input`.
 
     Raises:
         SettingError: if n is not an integer >= 0, or an option is not one of those above.
@@ -101,12 +115,22 @@ def max_tokens(
         >>> import boolab as bl
         >>> str(bl.max_tokens(100_000)), str(bl.max_tokens(5_000, of="output_tokens", on_unknown="ignore"))
         ('max_tokens(100000)', 'max_tokens(5000, output_tokens, on_unknown=ignore)')
+        >>> bl.max_tokens(90_000, of="fresh"), bl.max_tokens(90_000, of="weighted", weights={"input": 0.1, "output": 1})
+        (max_tokens(90000, fresh), max_tokens(90000, weighted, input=0.1,cached=0,written=0.1,output=1))
     """
-    if of not in ("tokens", "input_tokens", "output_tokens"):
-        raise SettingError(f"max_tokens: of={of!r} is not known; accepted: tokens, input_tokens, output_tokens")
-    ending = unknown_option(on_unknown)
-    label = f"max_tokens({repr_of(n)}{ending})" if of == "tokens" else f"max_tokens({repr_of(n)}, {of}{ending})"
-    return Threshold("token_budget", of, check_whole(n, "max_tokens", 0), label, on_unknown)
+    if of not in get_args(TokenKind):
+        raise SettingError(f"max_tokens: of={of!r} is not known; accepted: {', '.join(get_args(TokenKind))}")
+    if weights is not None and of != "weighted":
+        raise SettingError(f"max_tokens: weights are for of='weighted', not for of={of!r}")
+    count, parts = None, [repr_of(n)] if of == "tokens" else [repr_of(n), of]
+    if of == "fresh":
+        count = FRESH
+    elif of == "weighted":
+        count = TokenCount.from_weights(weights)
+        parts.append(count.weights_text)
+    counter = of if count is None else count.name
+    label = f"max_tokens({', '.join(parts)}{unknown_option(on_unknown)})"
+    return Threshold("token_budget", counter, check_whole(n, "max_tokens", 0), label, on_unknown, count)
 
 
 def max_cost(usd: float, on_unknown: OnUnknown = "error") -> StopRule:

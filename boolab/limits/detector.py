@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, get_args
 
-from boolab.core.types import Response, Step, StopReason
+from boolab.core.types import Response, Step, StopReason, Usage
 from boolab.errors import SettingError
 from boolab.io.checks import repr_of
 
@@ -111,9 +111,15 @@ def check_detector(detector: object) -> None:
         raise SettingError(msg) from error
 
 
+Charge: TypeAlias = Callable[[State, Usage], tuple[State, int | None]]
 Close: TypeAlias = Callable[[State, Response], tuple[State, int | None]]
 Compact: TypeAlias = Callable[[State, int | None], State]
 Extend: TypeAlias = Callable[[State, Step], tuple[State, int]]
+
+
+def charge_method(detector: Detector) -> Charge | None:
+    """The `charge` of a detector, which is given what a subagent used; None if it counts no usage."""
+    return getattr(detector, "charge", None)
 
 
 def close_method(detector: Detector) -> Close | None:

@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from boolab.core.types import UNKNOWN_USAGE, Response, Step, ToolCall, ToolResult, Usage
 from boolab.limits.call_identity import ObservedCall
 from boolab.limits.detector import (
+    Charge,
     Close,
     Compact,
     Detector,
     Extend,
     State,
+    charge_method,
     close_method,
     compact_method,
     extend_method,
@@ -82,6 +84,7 @@ class Watch:
     """Detectors, and their states at one place of a turn."""
 
     __slots__ = (
+        "_charges",
         "_closes",
         "_compacts",
         "_extends",
@@ -96,6 +99,7 @@ class Watch:
     def __init__(self, detectors: Sequence[Detector] = ()) -> None:
         self._folds: list[tuple[int, str, Fold]] = []
         self._closes: list[tuple[int, str, Close]] = []
+        self._charges: list[tuple[int, str, Charge]] = []
         self._compacts: list[tuple[int, Compact]] = []
         self._extends: list[tuple[int, str, Extend]] = []
         self._step_closes: list[tuple[int, str, Close]] = []
@@ -106,6 +110,8 @@ class Watch:
         for i, detector in enumerate(detectors):
             name, close = detector.name, close_method(detector)
             self._folds.append((i, name, detector.fold))
+            if (charge := charge_method(detector)) is not None:
+                self._charges.append((i, name, charge))
             if (compact := compact_method(detector)) is not None:
                 self._compacts.append((i, compact))
             if (extend := extend_method(detector)) is not None:
@@ -123,6 +129,11 @@ class Watch:
             return
         for i, compact in self._compacts:
             self._states[i] = compact(self._states[i], times)
+
+    def charge(self, usage: Usage, counts: MutableMapping[str, int | None]) -> None:
+        """Count what a subagent used."""
+        for i, name, charge in self._charges:
+            self._states[i], counts[name] = charge(self._states[i], usage)
 
     def complete(
         self,
@@ -284,6 +295,11 @@ class LadderState:
         if compacted is None or step.index in compacted:
             self.enter(step)
             self._watch.add_compaction(None if compacted is None else compacted[step.index])
+
+    def charge(self, usage: Usage, calls: int) -> None:
+        """Count what a subagent used, and how many of its calls received a result."""
+        self.counters.charge(usage, calls)
+        self._watch.charge(usage, self.counters)
 
     def apply(self, step: Step) -> None:
         """Count one completed step, in its turn. A call without a result was dropped and counts nowhere."""

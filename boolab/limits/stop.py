@@ -16,8 +16,9 @@ Counters
 --------
 `steps`, `tool_calls`, `input_tokens`, `output_tokens`, `tokens` (input + output), `cost` (micro-dollars), `elapsed`
 (milliseconds, read once per boundary), and one for each detector that a rule watches, by the detector's name:
-`repeat_streak:IDENTITY`, `error_streak`, `cycle:2:canonical`. They are integers, because float sums differ between a
-running `+=` and a grouped cumulative sum. Every rule is `counter >= threshold`; a strict `> n` is `>= n + 1`.
+`repeat_streak:IDENTITY`, `error_streak`, `cycle:2:canonical`, `fresh_tokens`. They are integers, because float sums
+differ between a running `+=` and a grouped cumulative sum. Every rule is `counter >= threshold`; a strict `> n` is
+`>= n + 1`.
 
 A detector of calls counts after each call that got a result, in the order of the calls, within a step and across steps.
 Its counter at a boundary is the largest count after a call of the step before it; unknown if one of these counts is. If

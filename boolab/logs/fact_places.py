@@ -219,8 +219,8 @@ _RULE_NAMES: Final = _DETECTORS | {
 }  # fmt: skip
 """The names of rules that stay. Others may be a word of a log, or of the user."""
 _ARGUMENTS: Final = _DETECTORS | {
-    *IDENTITIES, *COUNTERS, *RESPONSE_COUNTERS, *FINISH_REASONS, "alternating", "exempt", "failing", "ignore",
-    "last_call", "repeating",
+    *IDENTITIES, *COUNTERS, *RESPONSE_COUNTERS, *FINISH_REASONS, "alternating", "exempt", "failing",
+    "fresh", "ignore", "last_call", "repeating", "weighted",
 }  # fmt: skip
 """The words that may be arguments of a rule; the name before `=` may be a tool's."""
 

@@ -24,6 +24,7 @@ import numpy as np
 from boolab.core.run_tree import Call, Kin, Missing
 from boolab.limits.detector import Detector
 from boolab.limits.detectors.streaks import RepeatStreak
+from boolab.limits.token_count import TokenCount
 from boolab.whatif.first_crossing import Stops
 from boolab.whatif.step_table import Flags, Ints, Ledger
 
@@ -36,7 +37,7 @@ _RUNS, _NOT_BEGUN, _NOT_IDENTIFIED, _UNKNOWN = range(4)
 
 def depends_on_results(counter: str, detector: Detector | None) -> bool:
     """Whether a limit on this counter depends on results of calls or their durations, as a subagent's answer."""
-    if detector is None:
+    if detector is None or isinstance(detector, TokenCount):
         return counter == "elapsed"
     return not (isinstance(detector, RepeatStreak) and "result" not in detector.identities)
 

@@ -146,7 +146,12 @@ def test_money_and_time_are_integers_inside() -> None:
         (lambda: max_cost(10**400), "max_cost: the number is too large"),
         (lambda: max_time(math.inf), "max_time: the number is too large"),
         (lambda: max_steps(10**30), "max_steps: the number is too large: expected at most 9,223,372,036,854,775,807"),
-        (lambda: max_tokens(5, of=cast("Any", "words")), "accepted: tokens, input_tokens, output_tokens"),
+        (lambda: max_tokens(5, of=cast("Any", "words")), "accepted: tokens, input_tokens, output_tokens, fresh, weigh"),
+        (lambda: max_tokens(5, of="weighted"), "weights=None: expected weights such as"),
+        (lambda: max_tokens(5, of="fresh", weights={"output": 1}), "weights are for of='weighted', not for of='fresh'"),
+        (lambda: max_tokens(5, of="weighted", weights={"outputs": 1}), "no weight 'outputs'; did you mean 'output'"),
+        (lambda: max_tokens(5, of="weighted", weights={"output": -1}), "output=-1: expected a number from 0"),
+        (lambda: max_tokens(5, of="weighted", weights={"input": 1e-9}), "input=1e-09: expected .* 6 decimals at most"),
         (lambda: max_tokens(5, on_unknown=cast("Any", "maybe")), "accepted: error, ignore"),
     ],
 )

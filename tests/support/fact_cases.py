@@ -124,6 +124,8 @@ RULES: Final[tuple[bl.StopRule, ...]] = (
     bl.max_steps(3),
     bl.tool_budget(2),
     bl.max_tokens(1500),
+    bl.max_tokens(1500, of="fresh"),
+    bl.max_tokens(1500, of="weighted", weights={"cached": 0.1, "output": 5}),
     bl.max_cost(0.001),
     bl.max_time(0.5),
 )

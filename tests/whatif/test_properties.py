@@ -17,6 +17,9 @@ MANY = cases(250, suppress_health_check=[HealthCheck.too_slow])
 FREE = QUIET.vary(cap={"ceiling": None})
 NEVER = bl.tool_budget(10**9)
 
+KINDS = ["steps", "calls", "doom", "tokens", "in", "out", "fresh", "weighted", "cost", "time", "errors"]
+WEIGHTS = st.sampled_from([0, 1, 5, 0.1, 1.25, 0.000001])
+
 ARGUMENTS = ['{"what": "A"}', '{"what":"A"}', '{"what": "B"}', '{"wh', '{"b": 1, "a": 2}', '{"a": 2, "b": 1}']
 
 
@@ -36,6 +39,11 @@ def scripts(draw: st.DrawFn, *, pauses: bool = False) -> list[Any]:
                 "output_tokens": draw(st.integers(0, 50)),
                 "cost_usd": draw(st.sampled_from([0, 0.1, 0.25, 0.3])),
             }
+            if known == "all" or draw(st.booleans()):
+                item["usage"] |= {
+                    "cached_tokens": draw(st.integers(0, 50)),
+                    "cache_write_tokens": draw(st.integers(0, 9)),
+                }
         items.append(item)
     ending = draw(st.sampled_from(["done", "done", {"error": {"status": 500}}, None]))
     return items if ending is None else [*items, ending]
@@ -44,7 +52,9 @@ def scripts(draw: st.DrawFn, *, pauses: bool = False) -> list[Any]:
 @st.composite
 def rules(draw: st.DrawFn, recording: bl.Run) -> bl.StopRule:
     """Nested rules, their limits drawn from the values that the recording's own counters take, and around them."""
-    frame = bl.boundaries_df(recording)
+    weights: Any = draw(st.dictionaries(st.sampled_from(["input", "cached", "written", "output"]), WEIGHTS, min_size=1))
+    weighted = bl.max_tokens(0, of="weighted", weights=weights)
+    frame = bl.boundaries_df(recording, bl.max_tokens(0, of="fresh") | weighted)
 
     def limit(counter: str, least: int = 0) -> int:
         values = [int(v) for v in frame[counter].dropna()] or [0]
@@ -52,7 +62,7 @@ def rules(draw: st.DrawFn, recording: bl.Run) -> bl.StopRule:
 
     def leaf() -> bl.StopRule:
         unknown: Any = draw(st.sampled_from(["error", "error", "ignore"]))
-        kind = draw(st.sampled_from(["steps", "calls", "doom", "tokens", "in", "out", "cost", "time", "errors"]))
+        kind = draw(st.sampled_from(KINDS))
         match kind:
             case "steps":
                 return bl.max_steps(limit("steps"))
@@ -66,6 +76,11 @@ def rules(draw: st.DrawFn, recording: bl.Run) -> bl.StopRule:
                 return bl.max_tokens(limit("input_tokens"), "input_tokens", on_unknown=unknown)
             case "out":
                 return bl.max_tokens(limit("output_tokens"), "output_tokens", on_unknown=unknown)
+            case "fresh":
+                return bl.max_tokens(limit("fresh_tokens"), "fresh", on_unknown=unknown)
+            case "weighted":
+                n = limit(next(weighted.leaves()).counter)
+                return bl.max_tokens(n, "weighted", on_unknown=unknown, weights=weights)
             case "cost":
                 return bl.max_cost(limit("cost") / MICRO, on_unknown=unknown)
             case "time":

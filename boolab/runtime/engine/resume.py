@@ -56,7 +56,7 @@ def resume_turn(plan: TurnPlan, run: Run, answer: Message | None = None) -> Turn
         ladder.apply(step)
         for event in charges:
             if event.payload["after_step"] == step.index:
-                ladder.counters.charge(*_charged_usage(event.payload["charged"]))
+                ladder.charge(*_charged_usage(event.payload["charged"]))
     for change in changes:
         _change_limits(turn, change)
     _restore_summary(turn)
@@ -130,7 +130,8 @@ def _ends_beyond_cap(plan: TurnPlan, run: Run) -> bool:
 
 def _charged_usage(charged: Mapping[str, Any]) -> tuple[Usage, int]:
     """What a subagent spent for its caller, from the event at its end."""
-    usage = Usage(charged["input_tokens"], charged["output_tokens"], cost=charged["cost"])
+    names = ("input_tokens", "output_tokens", "cached_tokens", "cost", "cache_write_tokens")
+    usage = Usage(**{name: charged.get(name) for name in names})
     return usage, charged["tool_calls"]
 
 

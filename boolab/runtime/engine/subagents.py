@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 from boolab.core.run import Run
-from boolab.core.types import Event
+from boolab.core.types import Event, Usage
 from boolab.errors import SettingError, ToolError, near
+from boolab.frames.runs import known_sum
 from boolab.io.checks import check_whole
+from boolab.limits.ladder import Progress
 from boolab.runtime.agents.agent import Agent
 from boolab.runtime.engine.loop import drive
 from boolab.runtime.engine.plan import TurnOptions, model_of, offered_tools
@@ -28,7 +30,7 @@ from boolab.runtime.tools.tool import ToolContext, ToolSpec, as_tools, tool
 Agents: TypeAlias = Agent | Iterable[Agent] | Mapping[str, Agent]
 
 CHARGED: Final = ("tool_calls", "input_tokens", "output_tokens", "cost")
-"""What of a subagent's spending its caller's budgets pay for."""
+"""The counters that a subagent's spending adds to for its caller."""
 
 
 def task_tool(
@@ -202,10 +204,23 @@ def _report(caller: Turn, child: Turn, context: ToolContext) -> None:
     run = child.run
     if run is not None:
         facts |= {"reason": run.stop_reason, "steps": run.n_steps, "calls": run.n_tool_calls}
-        if child.passed_on is not None:
-            facts["charged"] = {name: child.passed_on[name] for name in CHARGED}
+        if child.budget_parent is not None:
+            facts["charged"] = _sum_charges(child.passed_on)
     t_ms, after_step = context.clock.now() - caller.ahead_ms, len(caller.history.steps) + 1
     caller.record.report(Event(t_ms, "subagent", {"after_step": after_step, **facts}))
+
+
+def _sum_charges(charges: Sequence[tuple[Usage, int]]) -> dict[str, int | None]:
+    """What was charged to a caller, in sum: as an event has it, from which `resume` charges it again."""
+    amounts = Progress()
+    for usage, calls in charges:
+        amounts.charge(usage, calls)
+    written = [usage.cache_write_tokens for usage, _ in charges if usage.cache_write_tokens is not None]
+    cached = {
+        "cached_tokens": known_sum(usage.cached_tokens for usage, _ in charges),
+        "cache_write_tokens": sum(written) if written else None,  # a provider that reports none may charge none
+    }
+    return {name: amounts[name] for name in CHARGED} | cached
 
 
 def _child_id(run_id: str, context: ToolContext) -> str:

@@ -32,7 +32,7 @@ from boolab.core.run import Run
 from boolab.core.text import flatten
 from boolab.core.types import Event, Response, Step, Stop, StopReason, ToolResult, Usage
 from boolab.errors import INTERRUPTS, ModelError, UnknownCounter, WorldError, describe
-from boolab.limits.ladder import LadderState, Progress
+from boolab.limits.ladder import LadderState
 from boolab.runtime.engine.interventions import ShadowWatch, last_words
 from boolab.runtime.engine.plan import TurnPlan, folder_of
 from boolab.runtime.engine.record import TurnHistory, TurnRecord, log, log_dropped
@@ -172,7 +172,7 @@ class Turn:
         self.parent = parent
         self.depth: int = 0 if parent is None else parent.depth + 1
         self.budget_parent = parent if charged else None  # the turn whose budgets pay for this one as well
-        self.passed_on = Progress() if charged else None  # what was charged to it
+        self.passed_on: list[tuple[Usage, int]] = []  # what was charged to it, with the calls that received a result
         clock = options.get("clock")
         if clock is None:
             clock = VirtualClock(start_ms) if plan.traits.virtual else WallClock(start_ms)
@@ -431,12 +431,12 @@ class Turn:
 
     def charge(self, usage: Usage, calls: int) -> None:
         """Charge what a subagent spent to this turn, and to the turns that pay for it."""
-        self.ladder.counters.charge(usage, calls)
+        self.ladder.charge(usage, calls)
         self._charge_parent(usage, calls)
 
     def _charge_parent(self, usage: Usage, calls: int) -> None:
-        if self.budget_parent is not None and self.passed_on is not None:
-            self.passed_on.charge(usage, calls)
+        if self.budget_parent is not None:
+            self.passed_on.append((usage, calls))
             self.budget_parent.charge(usage, calls)
 
     def add_message(self, kind: str, message: Message) -> None:

@@ -9,8 +9,8 @@ A script is a list of items, one for each response:
     - text: Done.
 
 All keys of an item: `text, reasoning, tool_calls: [{id, name, arguments: mapping or raw text}], finish_reason, usage:
-{input_tokens, output_tokens, cached_tokens, reasoning_tokens, cost_usd}, latency_ms, ttft_ms, error: {status | reset |
-garbage, after}, repeat: n or forever, when: {last_result: pattern}`.
+{input_tokens, output_tokens, cached_tokens, cache_write_tokens, reasoning_tokens, cost_usd}, latency_ms, ttft_ms,
+error: {status | reset | garbage, after}, repeat: n or forever, when: {last_result: pattern}`.
 
 - `error` breaks the response off after `after` characters of its text: with an HTTP `status`, a connection `reset`, or
   `garbage` that cannot be parsed (but is paid for).
@@ -68,6 +68,7 @@ class _Usage(_Strict):
     input_tokens: _Count | None = None
     output_tokens: _Count | None = None
     cached_tokens: _Count | None = None
+    cache_write_tokens: _Count | None = None
     reasoning_tokens: _Count | None = None
     cost_usd: Annotated[float, Field(ge=0, le=MAX_AMOUNT / MICRO)] | None = None
 
@@ -216,6 +217,7 @@ def compile_item(item: _Item) -> Compiled:
             usage.cached_tokens,
             usage.reasoning_tokens,
             None if usage.cost_usd is None else round(usage.cost_usd * MICRO),
+            usage.cache_write_tokens,
         ),
         item.reasoning,
         item.ttft_ms,

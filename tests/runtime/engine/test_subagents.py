@@ -16,8 +16,9 @@ from boolab.runtime.models.base import Emit
 from boolab.runtime.tools.tool import ToolSpec
 from tests.support.helpers import QUIET, TOOLS, Listening, ask, call, distinct, look
 
-SPENT = {"input_tokens": 60, "output_tokens": 40, "cost_usd": 0.01}
-ONE_STEP = {"calls": 1, "tokens": 100, "cost": 10_000, "elapsed": 1000}
+FREE = {"input_tokens": 0, "output_tokens": 0, "cached_tokens": 0, "cost_usd": 0}
+SPENT = {"input_tokens": 60, "output_tokens": 40, "cached_tokens": 10, "cost_usd": 0.01}
+ONE_STEP = {"calls": 1, "tokens": 100, "fresh": 90, "cost": 10_000, "elapsed": 1000}
 """What one step of `busy` spends."""
 
 
@@ -29,14 +30,13 @@ def asks(*agents: str) -> dict[str, Any]:
 def busy(n: int, end: str | None = "done") -> bl.ScriptedModel:
     """N steps of one call, 100 tokens, a cent and a second each; then a text that costs nothing."""
     spent = {"usage": SPENT, "latency_ms": 1000}
-    free = {"usage": {"input_tokens": 0, "output_tokens": 0, "cost_usd": 0}}
     items: list[Any] = [item | spent for item in distinct(n, None)]
-    return bl.ScriptedModel([*items, {"text": end, **free}] if end else items)
+    return bl.ScriptedModel([*items, {"text": end, "usage": FREE}] if end else items)
 
 
 def free(item: dict[str, Any]) -> dict[str, Any]:
     """An item that costs nothing, and says so."""
-    return item | {"usage": {"input_tokens": 0, "output_tokens": 0, "cost_usd": 0}}
+    return item | {"usage": FREE}
 
 
 def child(name: str, model: Any = None, **settings: Any) -> bl.Agent:
@@ -326,6 +326,7 @@ def test_a_subagent_that_pauses_is_an_error_that_says_so() -> None:
 LIMITS: dict[str, Any] = {
     "calls": bl.tool_budget,
     "tokens": bl.max_tokens,
+    "fresh": lambda n: bl.max_tokens(n, of="fresh"),
     "cost": lambda n: bl.max_cost(n / 1_000_000),
     "elapsed": lambda n: bl.max_time(n / 1000),
 }
@@ -469,6 +470,14 @@ def test_what_was_charged_is_still_charged_after_a_pause(budget: Any) -> None:
     assert done.n_tool_calls == (8 if budget == "own" else 4)
     assert done.stop.value == 8
     assert [below.run_id for below in done.subagents] == [below.run_id for below in paused.subagents]
+
+
+def test_fresh_tokens_of_a_subagent_stay_charged_after_a_pause() -> None:
+    script = [free(asks("scout")), free({"tool_calls": [call("ask", question="?")]}), *map(free, distinct(9, None))]
+    spec = bl.task_tool(child("scout", busy(4)), budget="root")
+    paused = lead(script, spec, ask, look, stop=bl.max_tokens(360, of="fresh") & bl.max_steps(3))
+    done = asyncio.run(bl.resume(paused, "yes"))
+    assert (paused.stop_reason, done.stop_reason, done.stop.step, done.stop.value) == ("paused", "token_budget", 3, 360)
 
 
 # Side by side.
