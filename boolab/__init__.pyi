@@ -72,6 +72,7 @@ from boolab.runtime.tools.tool import ToolContext as ToolContext
 from boolab.runtime.tools.tool import tool as tool
 from boolab.runtime.worlds.git_world import GitWorld as GitWorld
 from boolab.stats.cost.bills import bills_df as bills_df
+from boolab.stats.cost.budgets import compare_units as compare_units
 from boolab.stats.cost.causes import cost_by as cost_by
 from boolab.stats.cost.context import context_df as context_df
 from boolab.stats.cost.context_costs import context_costs as context_costs

@@ -28,6 +28,7 @@ EPILOG: Final = """
       boolab cost ~/.claude/projects --since 7d
       boolab cost logs/ --by tool,model
       boolab cost logs/ --misses
+      boolab cost logs/ --units
       boolab cost logs/ --by path --csv paths.csv
     """
 _MAX_WARNINGS: Final = 3
@@ -65,18 +66,25 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     shown.add_argument("--misses", action="store_true", help="print a row for each miss of the provider's cache")
     shown.add_argument(
+        "--units",
+        action="store_true",
+        help="print what budgets in cost, tokens, steps, context or minutes save, each of which stops 5%% of the turns",
+    )
+    shown.add_argument(
         "--csv",
         metavar="FILE",
-        help="write the rows of --by, or else of --misses, to this .csv file; by tool without both (default: none)",
+        help="write the rows of --by, or else of --misses or --units, to this .csv file; by tool without them "
+        "(default: none)",
     )
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the bill, and write the table."""
     from boolab.io.csv_export import write_csv
-    from boolab.report.cost_text import causes_text, misses_text, overview_text
+    from boolab.report.cost_text import causes_text, misses_text, overview_text, units_text
     from boolab.stats.cost.allocated import allocate_runs
     from boolab.stats.cost.bills import bill_of
+    from boolab.stats.cost.budgets import compare_units
     from boolab.stats.cost.causes import causes_frame
     from boolab.stats.cost.misses import misses_frame
 
@@ -87,7 +95,7 @@ def run(args: argparse.Namespace) -> int:
     allocated = allocate_runs(reading.runs)
     causes = causes_frame(allocated, args.by or ["tool"])
     misses = misses_frame(allocated)
-    if args.by is None and not args.misses:
+    if args.by is None and not args.misses and not args.units:
         print(overview_text(allocated, causes, misses))
         warnings_of_bills = [warning for row in allocated if (warning := bill_of(row.run).warning)]
         for warning in warnings_of_bills[:_MAX_WARNINGS]:
@@ -96,8 +104,11 @@ def run(args: argparse.Namespace) -> int:
         print(causes_text(causes, args.by))
     if args.misses:
         print(misses_text(misses))
+    units = compare_units(reading.runs) if args.units else None
+    if units is not None:
+        print(units_text(units))
     if out is not None:
-        table = misses if args.misses and args.by is None else causes
+        table = causes if args.by is not None else misses if args.misses else causes if units is None else units
         write_checked(out, lambda: write_csv(table, out))
         print(f"boolab: wrote {out}", file=sys.stderr)
     return 0

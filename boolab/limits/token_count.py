@@ -87,14 +87,14 @@ class TokenCount:
 
     def micro_tokens(self, usage: Usage) -> int | None:
         """The weighted tokens of a response in millionths; None where they are unknown."""
-        entered, cached, output = usage.input_tokens, usage.cached_tokens, usage.output_tokens
+        sent_tokens, cached, output = usage.input_tokens, usage.cached_tokens, usage.output_tokens
         if cached is None and self.cached == self.input:
             cached = 0
-        if entered is None or cached is None or output is None:
+        if sent_tokens is None or cached is None or output is None:
             return None
-        written = usage.cache_write_tokens or 0
-        fresh = max(0, entered - cached - written)
-        return self.input * fresh + self.cached * cached + self.written * written + self.output * output
+        writes = usage.cache_write_tokens or 0
+        fresh = max(0, sent_tokens - cached - writes)
+        return self.input * fresh + self.cached * cached + self.written * writes + self.output * output
 
 
 FRESH: Final = TokenCount()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import pandas as pd
@@ -62,6 +62,40 @@ def misses_text(misses: pd.DataFrame) -> str:
     n_left = len(misses) - len(dearest)
     lines += [f"and {count(n_left, 'miss', 'misses')} more: --csv FILE writes all"] if n_left else []
     return "\n".join([wrap_text(miss_sentence(misses)), *lines])
+
+
+def units_text(units: pd.DataFrame) -> str:
+    """The rows of `bl.compare_units`, that which saves most first."""
+    rows: list[dict[str, Any]] = units.to_dict("records")  # type: ignore[assignment]
+    n_units, noun = max(row["n_units"] for row in rows), rows[0]["unit"]
+    share = f"{units.attrs['stopped']:.0%}"
+    head = f"{count(n_units, noun)} that cost ${units.attrs['bill_usd']:,.2f}. A budget that stops at most {share}:"
+    cells = [
+        [row["budget"], _limit(row), str(row["n_stopped"]), f"{row['saved_share']:.0%}",
+         f"{row['saved_share_low']:.0%} to {row['saved_share_high']:.0%}", _dollars(row["largest_bill_usd"])]
+        for row in rows if not is_missing(row["saved_share"])
+    ]  # fmt: skip
+    lines = [wrap_text(head)] if cells else [wrap_text(f"No budget stops at most {share} of {count(n_units, noun)}.")]
+    lines += (
+        align_columns([["budget", "limit", "stopped", "saves", "95% interval", "largest bill"], *cells])
+        if cells
+        else []
+    )
+    unknown = [row["budget"] for row in rows if is_missing(row["limit"]) and row["n_units"] < n_units]
+    notes = [f"Not known: {', '.join(unknown)}."] if unknown and cells else []
+    return "\n".join([*lines, *map(wrap_text, [*notes, *units.attrs["notes"]])])
+
+
+def _limit(row: Mapping[str, Any]) -> str:
+    """A limit as the table has it, in the budget's own unit."""
+    limit = row["limit"]
+    return (
+        _dollars(limit)
+        if row["budget"] == "cost"
+        else f"{limit:,.1f}"
+        if row["budget"] == "minutes"
+        else f"{limit:,.0f}"
+    )
 
 
 def miss_sentence(misses: pd.DataFrame) -> str:

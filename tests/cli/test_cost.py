@@ -121,3 +121,21 @@ def test_cost_names_requests_without_a_cost(tmp_path: Path, capsys: pytest.Captu
     assert main(["cost", str(path), "--by", "tool"]) == 0
     assert main(["cost", str(path)]) == 0
     assert "The cost of 1 request is not known." in capsys.readouterr().out
+
+
+def test_units_prints_what_each_budget_saves(tmp_path: Path, saved: str, capsys: pytest.CaptureFixture[str]) -> None:
+    runs = [billed_run(*(billed_step(i, priced_usage(9000 * i, 50), ("ls", "a") if i < n else ("ls", "b"))
+                         for i in range(1, n + 1)), run_id=str(n), task=str(n)) for n in range(1, 21)]  # fmt: skip
+    path, out = tmp_path / "many.jsonl", tmp_path / "units.csv"
+    bl.save_runs(runs, path)
+    assert main(["cost", str(path), "--units", "--csv", str(out)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    bill = sum(step.response.usage.cost or 0 for run in runs for step in run.steps) / 1e6
+    assert lines[0] == f"20 runs that cost ${bill:,.2f}. A budget that stops at most 5%:"
+    assert lines[1].split("  ")[0] == "budget"
+    cells = {line.split()[0]: line.split()[1:] for line in lines[2:]}
+    assert [*cells] == ["cost", "tokens", "steps", "weighted", "fresh", "context", "minutes"]
+    assert cells["steps"][:2] == ["19", "1"]
+    assert pd.read_csv(out)["budget"].tolist() == [*cells]
+    assert main(["cost", saved, "--units"]) == 0
+    assert capsys.readouterr().out == "No budget stops at most 5% of 1 run.\n"

@@ -36,6 +36,7 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "save_runs": lambda runs: saved(runs),  # noqa: PLW0108
     "bills_df": bl.bills_df,
     "context_df": bl.context_df,
+    "compare_units": bl.compare_units,
     "cost_by": bl.cost_by,
     "cache_misses_df": bl.cache_misses_df,
     "context_costs": lambda runs: bl.context_costs(runs, "anthropic_clear"),

@@ -215,10 +215,10 @@ def _sum_charges(charges: Sequence[tuple[Usage, int]]) -> dict[str, int | None]:
     amounts = Progress()
     for usage, calls in charges:
         amounts.charge(usage, calls)
-    written = [usage.cache_write_tokens for usage, _ in charges if usage.cache_write_tokens is not None]
+    writes = [usage.cache_write_tokens for usage, _ in charges if usage.cache_write_tokens is not None]
     cached = {
         "cached_tokens": known_sum(usage.cached_tokens for usage, _ in charges),
-        "cache_write_tokens": sum(written) if written else None,  # a provider that reports none may charge none
+        "cache_write_tokens": sum(writes) if writes else None,  # a provider that reports none may charge none
     }
     return {name: amounts[name] for name in CHARGED} | cached
 
