@@ -206,8 +206,9 @@ _DETECTORS: Final = frozenset(
 )  # fmt: skip
 _RULE_NAMES: Final = _DETECTORS | {
     # boolab's
-    "alternating_actions", "ceiling", "cycle_detections", "doom_loop", "failing_actions", "max_actions", "max_cost",
-    "max_responses", "max_steps", "max_supersteps", "max_time", "max_tokens", "max_tool_calls", "max_tool_steps",
+    "alternating_actions", "ceiling", "cycle_detections", "deadline", "doom_loop", "failing_actions",
+    "max_actions", "max_cost", "max_responses", "max_steps", "max_supersteps",
+    "max_time", "max_tokens", "max_tool_calls", "max_tool_steps",
     "repeating_actions", "similar_calls", "stop_when", "tool_budget", *get_args(StopReason),
     # those of other harnesses, by their readers
     "AgentTimeoutError", "ContextWindowExceeded", "ContextWindowExceededError", "RepeatedFormatError", "TimeExceeded",

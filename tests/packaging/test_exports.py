@@ -25,7 +25,7 @@ def every() -> Any:
 
 
 TOP: Final = """
-    compare_units
+    compare_units deadline deadline_margins
     Abort Agent AgentEditor AnthropicModel BoolabError CapLab Compaction Compare EditorModel GitWorld Guard Heatmap
     Inbox Labeler Live LocalModel Monitor OpenAIModel Policy Question RecordedModel Replay Run ScriptedModel
     SettingError SimulatedModel Step StopRule Store SweepView ToolContext ToolError audit bash_tool boundaries_df

@@ -38,6 +38,7 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "context_df": bl.context_df,
     "compare_units": bl.compare_units,
     "cost_by": bl.cost_by,
+    "deadline_margins": lambda runs: margins(runs),  # noqa: PLW0108
     "cache_misses_df": bl.cache_misses_df,
     "context_costs": lambda runs: bl.context_costs(runs, "anthropic_clear"),
     "runs_df": bl.runs_df,
@@ -89,6 +90,13 @@ def learned(runs: Any) -> str:
         if "tasks with a success" not in str(error):
             raise
         return str(error)
+
+
+def margins(runs: Any) -> str:
+    """What is lacking for a margin, from which the number of steps that were read can be seen."""
+    with pytest.raises(SettingError) as refusal:
+        bl.deadline_margins(runs)
+    return str(refusal.value)
 
 
 def saved(runs: Any) -> str:

@@ -128,6 +128,7 @@ RULES: Final[tuple[bl.StopRule, ...]] = (
     bl.max_tokens(1500, of="weighted", weights={"cached": 0.1, "output": 5}),
     bl.max_cost(0.001),
     bl.max_time(0.5),
+    bl.deadline(2, margin=1.5),
 )
 """Rules on every counter that needs no text."""
 
