@@ -94,9 +94,12 @@ def learned(runs: Any) -> str:
 
 def margins(runs: Any) -> str:
     """What is lacking for a margin, from which the number of steps that were read can be seen."""
-    with pytest.raises(SettingError) as refusal:
-        bl.deadline_margins(runs)
-    return str(refusal.value)
+    try:
+        return str(bl.deadline_margins(runs))
+    except SettingError as error:
+        if "the durations of steps" not in str(error):
+            raise
+        return str(error)
 
 
 def saved(runs: Any) -> str:
