@@ -1,5 +1,6 @@
 """Short ways to write scripts and agents in tests."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -105,3 +106,17 @@ def without_ids(run: bl.Run) -> bl.Run:
         for event in run.events
     ]
     return replace(run, run_id="", events=tuple(events))
+
+
+class Counting(bl.ScriptedModel):
+    """A model that counts how many requests it has at once."""
+
+    concurrency: int | None = None
+    under_way = most = 0
+
+    async def respond(self, request: Any, emit: Any = None) -> bl.models.Response:
+        self.under_way += 1
+        self.most = max(self.most, self.under_way)
+        await asyncio.sleep(0)
+        self.under_way -= 1
+        return await super().respond(request, emit)

@@ -5,7 +5,7 @@ from importlib.util import find_spec
 import pytest
 
 from boolab.errors import SettingError
-from boolab.runtime.models.local.weights import find_weights
+from boolab.runtime.models.local.weights import HOW_TO_GET, find_weights
 
 
 def has_model() -> bool:
@@ -19,4 +19,7 @@ def has_model() -> bool:
     return True
 
 
-real = pytest.mark.skipif(not has_model(), reason="no llama.cpp with a model: boolab[local], boolab model")
+llama = pytest.mark.skipif(find_spec("xllamacpp") is None, reason="llama.cpp is missing: pip install 'boolab[local]'")
+"""Tests that need llama.cpp, and no weights."""
+real = pytest.mark.skipif(not has_model(), reason=HOW_TO_GET)
+"""Tests that need weights too."""

@@ -15,7 +15,7 @@ import boolab as bl
 from boolab import policies, runs_df
 from boolab.harnesses.policy import DEFAULT
 from boolab.sweeps.cells import Cell, Plan
-from tests.support.helpers import TOOLS, Listening, call, distinct, steps
+from tests.support.helpers import TOOLS, Counting, Listening, call, distinct, steps
 
 STUCK = bl.ScriptedModel([{"tool_calls": [call("look")], "repeat": "forever"}], name="stuck")
 A, B = bl.Agent("a", tools=TOOLS), bl.Agent("b", tools=TOOLS, max_steps=3)
@@ -98,19 +98,17 @@ def test_sweep_seed_does_not_depend_on_settings() -> None:
 
 
 def test_runs_are_under_way_at_once_but_no_more_than_asked_for() -> None:
-    under_way, most = 0, 0
+    model = Counting(["end"])
+    sweep_now(A, "go", model, repeats=50, concurrency=7)
+    assert model.most == 7
 
-    class Counting(bl.ScriptedModel):
-        async def respond(self, request: Any, emit: Any = None) -> bl.models.Response:
-            nonlocal under_way, most
-            under_way += 1
-            most = max(most, under_way)
-            await asyncio.sleep(0)
-            under_way -= 1
-            return await super().respond(request, emit)
 
-    sweep_now(A, "go", Counting(["end"]), repeats=50, concurrency=7)
-    assert most == 7
+@pytest.mark.parametrize("stated", [1, 3])
+def test_sweep_keeps_to_the_concurrency_that_its_model_states(stated: int) -> None:
+    model = Counting(["end"])
+    model.concurrency = stated
+    sweep_now(A, "go", model, repeats=10)
+    assert model.most == stated
 
 
 def test_numpy_integers_in_a_grid_are_integers() -> None:

@@ -16,7 +16,7 @@ from boolab.trials.result import TrialResult
 from boolab.trials.trial import Trial
 from tests.support.cases import first
 from tests.support.git_worlds import edit_tool, editor, files_of, repository, write
-from tests.support.helpers import call, look
+from tests.support.helpers import Counting, call, look
 from tests.support.samples import atlas
 from tests.support.trial_cases import LOOSE, agent, profile, recorded, undisturbed
 
@@ -469,6 +469,13 @@ def test_a_trial_waits_for_a_label_before_it_branches_at_once() -> None:
     with pytest.raises(SettingError, match="score= failed"):
         go(trial, 9, concurrency=4)
     assert len([run for run in trial.branches if run.stop.reason != "error"]) == 1
+
+
+def test_trial_keeps_to_the_concurrency_that_its_model_states() -> None:
+    scripted = Counting([{"tool_calls": [call("look")], "repeat": 30}, "Done."], tools={"look": "x"}, realtime=True)
+    scripted.concurrency = 2
+    assert go(plan(model=scripted, score=lambda run: run.n_steps % 2 == 0), 4).n_branches >= 4
+    assert scripted.most == 2
 
 
 def test_trial_answer_says_if_the_model_is_simulated() -> None:

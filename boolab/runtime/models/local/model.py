@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -14,6 +17,7 @@ from boolab.runtime.models.local.server import LlamaServer, ServerSettings, vers
 from boolab.runtime.models.local.weights import find_weights, sha256_of
 from boolab.runtime.models.remote.model import OpenAIModel
 from boolab.runtime.models.written_calls import Form, Schema, WrittenCalls
+from boolab.runtime.tools.execution import task_is_cancelled
 
 COMMAND_TEMPLATE: Final = (
     "{% for m in messages %}{{ m['content'] }}{% if m['role'] == 'user' %}{{ '\\n> ' }}{% else %}{{ '\\n' }}{% endif %}"
@@ -22,6 +26,10 @@ COMMAND_TEMPLATE: Final = (
 """A chat template for `form="command"`: results, and commands after `> `, as on a terminal."""
 _ANY_TEXT: Final[Schema] = {"type": "string"}
 _MAX_TOKENS: Final = 60
+_PATIENCE_S: Final = 2.0
+"""How long requests that are cancelled may take to end."""
+_MAX_COUNT: Final = 2**31 - 1
+"""llama.cpp has 32 bits for a count."""
 
 
 class LocalModel:
@@ -46,7 +54,8 @@ class LocalModel:
         **parameters: Members of each request's body: `temperature=0.6`, `min_p=0.02`, `max_tokens=60`, ...
 
     Raises:
-        SettingError: if llama.cpp or the weights are missing, with both commands; or a setting is not valid.
+        SettingError: if llama.cpp or the weights are missing, with both commands; the file is cut short; memory is too
+            small; or a setting is not valid.
         ModelError: if llama.cpp does not accept the weights.
 
     Example:
@@ -71,8 +80,8 @@ class LocalModel:
         **parameters: JSON,
     ) -> None:
         for name, value in (("context", context), ("slots", slots), ("threads", threads)):
-            if not is_whole(value) or value < 1:
-                raise SettingError(f"{name}={repr_of(value)}: expected an integer >= 1")
+            if not is_whole(value) or not 1 <= value <= _MAX_COUNT:
+                raise SettingError(f"{name}={repr_of(value)}: expected an integer >= 1 and <= {_MAX_COUNT:,}")
         if template is None and form == "command":
             template = COMMAND_TEMPLATE
         release = version_of_llama()
@@ -85,6 +94,7 @@ class LocalModel:
             self._server.key,
             (sha256_of(weights.path), release, settings, form, dict(answer), parameters),
         )
+        self._waiting: set[asyncio.Task[Response]] = set()
         self.name = self._client.name
         self.context_window = self._client.context_window
         self.concurrency = self._client.concurrency
@@ -107,10 +117,26 @@ class LocalModel:
         self.close()
 
     def close(self) -> None:
-        """End the server, and free its memory. Closing it twice does nothing."""
-        if self._server is not None:
-            self._server.close()
-        self._server = None
+        """End the server, and free its memory. Requests that it answers are errors; closing it twice does nothing."""
+        server, self._server = self._server, None
+        self._cancel_requests()
+        if server is not None:
+            server.close()
+
+    def _is_closed(self) -> bool:
+        return self._server is None
+
+    def _cancel_requests(self) -> None:
+        """Cancel the requests of other threads, and wait for them: the server holds all threads until it has ended."""
+        for task in [*self._waiting]:
+            with suppress(RuntimeError):  # its event loop has ended
+                task.get_loop().call_soon_threadsafe(task.cancel)
+        own_loop = None
+        with suppress(RuntimeError):
+            own_loop = asyncio.get_running_loop()
+        deadline = time.monotonic() + _PATIENCE_S
+        while any(task.get_loop() is not own_loop for task in [*self._waiting]) and time.monotonic() < deadline:
+            time.sleep(0.01)
 
     async def respond(self, request: Request, emit: Emit | None = None) -> Response:
         """Answer a request.
@@ -123,11 +149,20 @@ class LocalModel:
             The response: one call, or the final answer.
 
         Raises:
-            ModelError: if the model is closed, or the request does not fit into the context.
+            ModelError: if the model is closed, also meanwhile, or the request does not fit into the context.
         """
         if self._server is None:
             raise ModelError(f"{self.name} is closed: use it inside its block")
-        return await self._client.respond(request, emit)
+        task = asyncio.ensure_future(self._client.respond(request, emit))
+        self._waiting.add(task)
+        try:
+            return await task
+        except asyncio.CancelledError:
+            if not task_is_cancelled() and self._is_closed():
+                raise ModelError(f"{self.name} was closed in mid-request") from None
+            raise
+        finally:
+            self._waiting.discard(task)
 
 
 class Client:

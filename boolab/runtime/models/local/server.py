@@ -6,9 +6,11 @@ import secrets
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
+from sysconfig import get_config_var, get_platform
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from boolab.errors import ModelError, SettingError
+from boolab.runtime.models.local.gguf import check_weights
 from boolab.runtime.models.local.weights import HOW_TO_GET
 
 if TYPE_CHECKING:
@@ -16,6 +18,15 @@ if TYPE_CHECKING:
 
 CACHE_MIB: Final = 64
 """The most memory for the prompts of slots that are not in use; llama.cpp's default is 8 GiB."""
+BATCH: Final = 32
+"""The tokens of a prompt that are read before the server looks whether its client has gone: a fraction of a second."""
+
+_PLATFORMS: Final = ("linux-x86_64", "linux-aarch64", "win-amd64")
+OWN_SERVER: Final = "bl.OpenAIModel works with a llama.cpp server of your own"
+NO_WHEEL: Final = (
+    "bl.LocalModel needs llama.cpp, and xllamacpp has no wheel for this platform: it has some for Linux with glibc, "
+    f"on x86-64 and ARM64, for macOS 13 or newer, and for Windows on x86-64; {OWN_SERVER}"
+)
 
 
 class ServerSettings(NamedTuple):
@@ -45,12 +56,14 @@ class LlamaServer:
         settings: How it computes.
 
     Raises:
-        SettingError: if xllamacpp is not installed.
+        SettingError: if xllamacpp is not installed, or cannot be loaded; if the file is cut short, or memory is too
+            small for it.
         ModelError: if the server cannot be started with these weights.
     """
 
     def __init__(self, weights: Path, settings: ServerSettings) -> None:
         xllamacpp = _import()
+        check_weights(weights, settings.context * settings.slots)
         self.key = secrets.token_urlsafe(24)
         parameters = xllamacpp.CommonParams()
         parameters.model.path = str(weights)
@@ -65,12 +78,16 @@ class LlamaServer:
         parameters.verbosity = 0
         if settings.exact:
             parameters.n_ubatch = 1
+            parameters.n_batch = BATCH
         if settings.template is not None:
             parameters.chat_template = settings.template
         try:
             self._server: Any = xllamacpp.Server(parameters)
         except Exception as error:  # of any kind: the file is not accepted
-            raise ModelError(f"llama.cpp does not start with {weights}: {error}") from error
+            msg = (
+                f"llama.cpp does not start with {weights}: it is damaged, or of a kind that this version does not know"
+            )
+            raise ModelError(f"{msg} ({error})") from error
         self.address = f"{self._server.listening_address}/v1"
 
     def close(self) -> None:
@@ -86,8 +103,17 @@ def version_of_llama() -> str:
 
 def _import() -> ModuleType:
     if find_spec("xllamacpp") is None:
-        raise SettingError(HOW_TO_GET)
-    import xllamacpp
+        raise SettingError(HOW_TO_GET if _has_wheel() else NO_WHEEL)
+    try:
+        import xllamacpp
+    except ImportError as error:
+        raise SettingError(f"llama.cpp cannot be loaded on this machine: {error}; {OWN_SERVER}") from error
 
     module: ModuleType = xllamacpp
     return module
+
+
+def _has_wheel() -> bool:
+    """Whether there is a wheel of xllamacpp for this platform, by the names of platforms."""
+    has_glibc = "musl" not in str(get_config_var("SOABI"))
+    return get_platform().startswith("macosx") or (get_platform() in _PLATFORMS and has_glibc)
