@@ -41,6 +41,7 @@ ENDED: Final = (
 NO_MODEL: Final = "widget model not found"
 """What JupyterLab may say of each live view in a notebook without a kernel: it depends on which of two loads first."""
 START_S: Final = 60
+END_S: Final = 10
 
 _OPEN: Final = """async ([path, kernel]) => {
   const app = window.jupyterapp;
@@ -176,7 +177,11 @@ def lab_in(browser: Browser, folder: Path) -> Iterator[Lab]:
         context.close()
     finally:
         server.terminate()
-        server.wait(START_S)
+        try:
+            server.wait(END_S)
+        except subprocess.TimeoutExpired:  # a thread that has read or written a file may outlive its event loop
+            server.kill()
+            server.wait()
 
 
 def _free_port() -> int:
