@@ -93,8 +93,12 @@ def is_installed() -> bool:
 def require() -> None:
     """Raise `SettingError` if the package is not installed."""
     if not is_installed():
-        msg = f"prices need the package genai-prices, which is not installed: {install('boolab[prices]')}"
-        raise SettingError(msg)
+        raise SettingError(missing_prices())
+
+
+def missing_prices() -> str:
+    """What to install where the package is missing, as a sentence without its full stop."""
+    return f"list prices need the package genai-prices, which is not installed: {install('boolab[prices]')}"
 
 
 def cost_of(usage: Usage, model: str, base_url: str, *, cache_write_tokens: int | None = 0) -> int | None:

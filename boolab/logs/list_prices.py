@@ -21,6 +21,7 @@ from boolab.core.prices import (
     RatesByLength,
     is_installed,
     list_price,
+    missing_prices,
     rates_by_length,
     rates_of,
     require,
@@ -29,7 +30,7 @@ from boolab.core.run import Run, steps_in
 from boolab.core.run_tree import rebuild
 from boolab.core.text import count, first_of
 from boolab.core.types import MICRO, Step, Usage
-from boolab.errors import install
+from boolab.display.text import capitalize
 from boolab.frames.runs import Runs, as_runs, known_sum
 from boolab.harnesses.registry import provider_of_source
 
@@ -84,8 +85,7 @@ def price_notes(runs: Sequence[Run]) -> tuple[str, ...]:
     """Where the costs of runs are from whose logs have none, as sentences for a report."""
     provider_runs = [run for run in runs if provider_of_source(run.source)]
     if provider_runs and not is_installed():
-        missing = f"Dollars need the list prices of the package genai-prices: {install('boolab[prices]')}."
-        return (missing,) if needs_prices(provider_runs) else ()
+        return (capitalize(f"{missing_prices()}."),) if needs_prices(provider_runs) else ()
     n_priced = sum(step.response.usage.cost is not None for step in steps_in(provider_runs))
     left_out, unpriced, bounded_prices = price_runs(provider_runs)[1:]
     notes = []

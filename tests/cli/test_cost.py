@@ -62,7 +62,7 @@ def test_cost_without_list_prices_says_what_to_install(
         ("written by the model", "sent the first time", "sent again, from the cache", "sent again, cache missed"), "0%"
     ) | {"not divided": "100%"}
     words = " ".join(printed.split())
-    assert "of the bill is not divided by cause: the price of a token is not known without the list prices:" in words
+    assert "not divided by cause: list prices need the package genai-prices, which is not installed:" in words
     assert "pip install 'boolab[prices]'" in words
     assert "extra" not in words.split("not divided by cause")[0].split("cache:")[-1]
 

@@ -8,12 +8,11 @@ from itertools import chain
 from typing import Final, NamedTuple
 
 from boolab.core.allocation import PIECES, UNITS, Allocation, CauseCharge, allocate
-from boolab.core.prices import is_installed
+from boolab.core.prices import is_installed, missing_prices
 from boolab.core.prompt_parts import UNALLOCATED, PartKind
 from boolab.core.run import Run
 from boolab.core.text import count, shorten
 from boolab.core.types import MICRO
-from boolab.errors import install
 from boolab.frames.runs import Runs, as_runs, distinct_runs, kept_steps
 from boolab.logs.list_prices import step_rates
 
@@ -64,11 +63,8 @@ class BillFacts(NamedTuple):
         if self.unseen_share >= _LOW_SHARE:
             notes.append(f"{self.unseen_share:.0%} of the bill pays for text that no line of the logs has (unseen).")
         if self.unallocated_usd:
-            missing = "" if is_installed() else f" without the list prices: {install('boolab[prices]')}"
-            notes.append(
-                f"${self.unallocated_usd:,.2f} of the bill is not divided by cause: the price of a token is not known"
-                f"{missing}."
-            )
+            reason = "the price of a token is not known" if is_installed() else missing_prices()
+            notes.append(f"${self.unallocated_usd:,.2f} of the bill is not divided by cause: {reason}.")
         if self.unpriced_requests:
             notes.append(f"The cost of {count(self.unpriced_requests, 'request')} is not known.")
         if self.unknown_requests:
