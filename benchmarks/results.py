@@ -33,6 +33,7 @@ SECTIONS: Final[Mapping[str, str]] = {
     "scorecard": "Scorecards and survival",
     "ingest": "Readers",
     "recommendations": "Recommendations",
+    "tails": "Budgets and tails",
     "outcomes": "Outcomes that few answers show",
     "onpolicy": "Recordings of a real model, and what it then does",
     "widgets": "Widgets",

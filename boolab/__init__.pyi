@@ -85,6 +85,7 @@ from boolab.stats.profile_fit.fit import fit_profile as fit_profile
 from boolab.stats.recommend.recommend import recommend as recommend
 from boolab.stats.scorecard.scorecard import scorecard as scorecard
 from boolab.stats.survival import survival as survival
+from boolab.stats.tails import tails_df as tails_df
 from boolab.store.stored_runs import stored_runs as stored_runs
 from boolab.store.writer import Store as Store
 from boolab.sweeps.divergence import divergences as divergences

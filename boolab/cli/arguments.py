@@ -427,6 +427,25 @@ def add_question(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_budget(parser: argparse.ArgumentParser) -> None:
+    """Add the question about a budget."""
+    group = parser.add_argument_group("what to recommend for a budget")
+    group.add_argument(
+        "--budget",
+        metavar="DOLLARS",
+        type=amount,
+        help="the loosest limit under which a turn or a run costs no more than this: the step cap, or the one limit "
+        "with values above (default: successes to keep are asked for, not a budget)",
+    )
+    group.add_argument(
+        "--share",
+        metavar="SHARE",
+        type=share,
+        default=0.95,
+        help="the share of turns or runs that are to stay within the budget, between 0 and 1 (default: %(default)s)",
+    )
+
+
 def option_of(axis: str) -> str:
     """The option for the values of an axis, such as `--tool-budget`."""
     return f"--{axis.replace('_', '-')}"
@@ -474,4 +493,6 @@ def _question(args: argparse.Namespace) -> Question:
         evidence=getattr(args, "evidence", ()),
         git=getattr(args, "git", None),
         prices=args.prices,
+        budget=getattr(args, "budget", None),
+        share=getattr(args, "share", 0.95),
     )

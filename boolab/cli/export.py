@@ -7,7 +7,7 @@ import sys
 from textwrap import fill
 from typing import Any, Final
 
-from boolab.cli.arguments import add_logs, add_question, option_of, study_from
+from boolab.cli.arguments import add_budget, add_logs, add_question, option_of, study_from
 from boolab.cli.help import Command
 from boolab.core.commands import insert_program
 from boolab.core.text import replace_controls
@@ -57,6 +57,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         "a file in place of the usual one (default: nothing is written; without PATH the current folder)",
     )
     add_question(parser)
+    add_budget(parser)
 
 
 def run(args: argparse.Namespace) -> int:

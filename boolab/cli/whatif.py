@@ -6,7 +6,16 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Final
 
-from boolab.cli.arguments import add_logs, add_question, option_of, page_to_write, study_from, table_file, write_checked
+from boolab.cli.arguments import (
+    add_budget,
+    add_logs,
+    add_question,
+    option_of,
+    page_to_write,
+    study_from,
+    table_file,
+    write_checked,
+)
 from boolab.cli.help import Command
 from boolab.core.commands import insert_program
 
@@ -28,6 +37,7 @@ EPILOG: Final = """
       boolab whatif atlas/swebench-verified
       boolab whatif runs/*.json --scope run --max-steps 1:200 --doom-loop 2,3,4,5
       boolab whatif runs.jsonl --labels labels.csv --keep 0.9 --by agent
+      boolab whatif logs/ --budget 0.50
       boolab whatif datasets/runs --exempt wait_for_build --json
       boolab whatif logs/ --max-steps 5:50:5,none --max-cost 0.1,0.5 -o table.csv
 
@@ -45,6 +55,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     add_logs(parser)
     add_question(parser)
+    add_budget(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of text, and nothing else")
     parser.add_argument("--full", action="store_true", help="print all values, all tables and the text of each setting")
     parser.add_argument(

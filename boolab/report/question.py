@@ -38,6 +38,8 @@ class Question:
         confidence: That it is kept.
         objective: What to save.
         success: "label", "ended", or None for labels in the groups that have any, and "ended" in the others.
+        budget: Dollars that a unit may cost, which is asked in place of successes to keep; None for these.
+        share: The share of units that are to stay within it.
         unlabelled: What runs without a label are in groups that have some: see `recommend`.
         labels: A file of labels.
         trust: Sources of evidence that count as labels.
@@ -63,6 +65,8 @@ class Question:
     git: str | None = None
     success_threshold: float | None = None
     prices: bool = True
+    budget: float | None = None
+    share: float = 0.95
 
     @property
     def call_identity(self) -> Identities | None:

@@ -73,6 +73,7 @@ def python(study: Study, inputs: LogInputs) -> str:
     arguments += [f"unlabelled={question.unlabelled!r}"] if question.unlabelled != "bounds" else []
     grid = study.searched_values
     arguments += [f"grid={_grid(grid)}"] if grid else []
+    arguments += [f"budget={question.budget}, share={question.share}"] if question.budget is not None else []
     lines = _reading_lines(study, inputs)
     if question.labels:
         trust = f", trust={list(question.trust)!r}" if question.trust else ""
@@ -155,6 +156,7 @@ def shell(study: Study, inputs: LogInputs, command: str = "whatif", options: Seq
     words += ["--success", question.success] if question.success else []
     words += ["--unlabelled", question.unlabelled] if question.unlabelled != "bounds" else []
     words += [] if question.prices else ["--no-prices"]
+    words += [] if question.budget is None else ["--budget", repr(question.budget), "--share", repr(question.share)]
     words += ["--format", inputs.format] if inputs.format else []
     words += ["--since", inputs.since[0]] if inputs.since else []
     words += ["--limit", str(inputs.limit)] if inputs.limit else []

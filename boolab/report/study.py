@@ -494,6 +494,8 @@ def _decision(runs: list[Run], question: Question) -> Decision:
             success=question.success,
             unlabelled=question.unlabelled,
             grid=searched_grid(question),
+            budget=question.budget,
+            share=question.share,
             **question.counting_arguments,
         )
     except SettingError as error:

@@ -286,6 +286,8 @@ def as_data(study: Study) -> dict[str, Any]:
             "keep": question.keep,
             "confidence": question.confidence,
             "objective": question.objective,
+            "budget": question.budget,
+            "share": question.share,
         },
         "data": {
             **quality.counts,

@@ -32,7 +32,8 @@ from scipy import special  # type: ignore[import-untyped] # scipy has no types
 
 from boolab.stats.intervals import lower_bound
 
-STAKES: Final = ((0.5, 0.998), (0.3, 0.75), (0.2, 0.4))
+Stakes: TypeAlias = tuple[tuple[float, float], ...]
+STAKES: Final[Stakes] = ((0.5, 0.998), (0.3, 0.75), (0.2, 0.4))
 """The parts of the first wealth, and the share of its wealth that each stake bets."""
 _FIRST_SHARE: Final = 0.5
 _DIGITS: Final = 1_000_000
@@ -71,7 +72,7 @@ def keeps_enough(
     chance = independent_chance(n_lost.sum(axis=0), n.sum(axis=0), keep)
     passed = np.asarray(chance <= error * (1 + _ROUNDING))
     if (most_of_each > 1).any():
-        by_bets = _reach(_log_wealth(n_lost, n, keep, np.maximum(most_of_each, 1)), error)
+        by_bets = reaches(log_wealth_of(n_lost, n, keep, np.maximum(most_of_each, 1)), error)
         passed = np.where(most_of_each > 1, by_bets, passed)
     return passed
 
@@ -127,10 +128,10 @@ def surely_keeps_enough(outcomes: KnownOutcomes, keep: npt.ArrayLike, error: flo
         return passed
     for size in np.arange(max(min_size, 2), middle):
         lost_of_size = _within(worst_lost, n_kept, size)
-        passed &= _reach(_log_wealth(lost_of_size, n_kept + lost_of_size, keep, size), error)
+        passed &= reaches(log_wealth_of(lost_of_size, n_kept + lost_of_size, keep, size), error)
     # From the size on that holds all losses, the logarithm of each stake is concave in 1 / size: least at an end.
-    ends = [_log_wealth(worst_lost, n_kept + worst_lost, keep, size) for size in (middle, max_size)]
-    return np.asarray(passed & _reach(np.minimum(*ends), error))
+    ends = [log_wealth_of(worst_lost, n_kept + worst_lost, keep, size) for size in (middle, max_size)]
+    return np.asarray(passed & reaches(np.minimum(*ends), error))
 
 
 def sure_bound(outcomes: KnownOutcomes, error: float) -> Array:
@@ -180,7 +181,7 @@ def kept_bound(lost: Counts, successes: Counts, error: float, *, largest: int = 
         return np.asarray(np.floor(lower_bound(n.sum() - n_lost.sum(axis=0), n.sum(), 1 - error) * _DIGITS) / _DIGITS)
     while (high - low > 1).any():  # the wealth falls as `keep` rises
         middle = (low + high) // 2
-        passed = _reach(_log_wealth(n_lost, n, np.maximum(middle, 1) / _DIGITS, most), error)
+        passed = reaches(log_wealth_of(n_lost, n, np.maximum(middle, 1) / _DIGITS, most), error)
         low, high = np.where(passed, middle, low), np.where(passed, high, middle)
     return low / _DIGITS
 
@@ -207,13 +208,13 @@ def tasks_missing(lost: Counts, successes: Counts, keep: float, error: float, *,
     n_lost, n, most = _checked(lost, successes, largest)
     sizes = n[n > 0] if n.any() else np.full(1, max(most, 1))
     if most > 1:
-        now = _log_wealth(n_lost, n, keep, most)
-        gain = _log_wealth(np.zeros(len(sizes)), sizes, keep, most) / len(sizes)
+        now = log_wealth_of(n_lost, n, keep, most)
+        gain = log_wealth_of(np.zeros(len(sizes)), sizes, keep, most) / len(sizes)
     low, high = -1, _MAX_MISSING
     while high - low > 1:
         middle = (low + high) // 2
         if most > 1:
-            passed = bool(_reach(now + middle * gain, error))
+            passed = bool(reaches(now + middle * gain, error))
         else:
             passed = bool(independent_chance(n_lost.sum(), n.sum() + middle, keep) <= error * (1 + _ROUNDING))
         low, high = (low, middle) if passed else (middle, high)
@@ -263,14 +264,16 @@ def _checked(lost: Counts, successes: Counts, largest: int) -> tuple[Array, Arra
     return n_lost, n, max(float(n.max(initial=0)), float(largest))
 
 
-def _log_wealth(lost: Array, successes: Array, keep: npt.ArrayLike, most: npt.ArrayLike) -> Array:
+def log_wealth_of(
+    lost: Array, successes: Array, keep: npt.ArrayLike, most: npt.ArrayLike, stakes: Stakes = STAKES
+) -> Array:
     """The logarithm of what all tasks multiply the wealth of each stake by: stakes (x settings)."""
     n = successes if successes.ndim == lost.ndim else successes.reshape(-1, *([1] * (lost.ndim - 1)))
     gains = (lost - (1 - np.asarray(keep)) * n) / (np.asarray(keep) * most)
-    return np.array([np.log1p(-bet * gains).sum(axis=0) for _, bet in STAKES])
+    return np.array([np.log1p(-bet * gains).sum(axis=0) for _, bet in stakes])
 
 
-def _reach(log_wealth: Array, error: float) -> npt.NDArray[np.bool_]:
+def reaches(log_wealth: Array, error: float, stakes: Stakes = STAKES) -> npt.NDArray[np.bool_]:
     """Whether the wealth of all stakes together is 1 / error or more; the first axis are the stakes."""
-    parts = np.log([part for part, _ in STAKES]).reshape(-1, *([1] * (log_wealth.ndim - 1)))
+    parts = np.log([part for part, _ in stakes]).reshape(-1, *([1] * (log_wealth.ndim - 1)))
     return np.asarray(np.logaddexp.reduce(log_wealth + parts, axis=0) >= -math.log(error) - _ROUNDING)

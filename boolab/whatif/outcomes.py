@@ -57,7 +57,7 @@ from boolab.whatif.first_crossing import (
 )
 from boolab.whatif.grid import Settings
 from boolab.whatif.question import OUTCOMES
-from boolab.whatif.step_table import Flags, Ints, Ledger, split_for_stops
+from boolab.whatif.step_table import ELAPSED, Flags, Ints, Ledger, split_for_stops
 
 _UNCHANGED, _CENSORED, _TRUNCATED, _NOT_IDENTIFIED, _UNKNOWN = range(5)
 _NAMES: Final = np.array(OUTCOMES, dtype=object)
@@ -298,7 +298,7 @@ def _amounts(ledger: Ledger, stops: Stops, *, censored: Flags) -> dict[str, Any]
     )
     spent_columns: dict[str, Any] = {}
     saved: dict[str, Any] = {}
-    for name in MEASURES:
+    for name in (*MEASURES, *(name for name in (ELAPSED,) if name in ledger.used)):
         total, unknown = running_total(ledger, name)
         steps_done = np.where(stopped, stops.at, lengths) if name == "tool_calls" else paid_steps
         so_far = total[first[:-1][span] + steps_done]

@@ -30,6 +30,8 @@ Ints: TypeAlias = npt.NDArray[np.int64]
 Flags: TypeAlias = npt.NDArray[np.bool_]
 
 UNKNOWN: Final = -1
+ELAPSED: Final = "elapsed"
+"""The counter of time, and what each step took where `with_time` adds it to what is used."""
 UNKNOWN_PEAK: Final = np.iinfo(np.int64).max
 """The peak of a counter that is not known: see `Ledger.peak`."""
 LABEL, PROXY, TURN_PROXY = "label", "run ended by itself", "turn ended by itself"
@@ -122,6 +124,13 @@ class Ledger:
         if runs.all():
             return replace(self, success=success, success_by=PROXY)
         return replace(self, success=success, by_label=~runs)
+
+    def with_time(self) -> Ledger:
+        """The same recordings, in which what a step used has its time too: milliseconds since the step before it."""
+        after = self.counters[ELAPSED]
+        elapsed_before = np.where(self.opens(), 0, np.append(0, after[:-1])[: self.n_steps])
+        durations = np.where((after < 0) | (elapsed_before < 0), UNKNOWN, np.maximum(after - elapsed_before, 0))
+        return replace(self, used={**self.used, ELAPSED: durations})
 
     def success_kinds(self) -> npt.NDArray[np.object_]:
         """R: what the success of each run is: `LABEL` or the proxy."""
@@ -404,7 +413,7 @@ def assemble(
     if not is_counted.all():
         amounts = {name: np.where(is_counted, values, 0) for name, values in amounts.items()}
     counters = {name: running_sum(values, starts, lengths) for name, values in amounts.items()}
-    counters["elapsed"] = _elapsed(raw, starts, lengths, new_run)
+    counters[ELAPSED] = _elapsed(raw, starts, lengths, new_run)
     for detector in detectors:
         names = (detector.name, bound_counter(detector.name))
         counters |= {name: raw[name] for name in names if name in raw}

@@ -24,6 +24,7 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "counterfactual": lambda runs: bl.counterfactual(runs, grid={"max_steps": [5]}),
     "stats.frontier": lambda runs: bl.stats.frontier(runs, [bl.max_steps(n) for n in (5, 9)]).frame,
     "survival": lambda runs: bl.survival(runs).frame,
+    "tails_df": lambda runs: bl.tails_df(runs, grid={"max_steps": [5, None]}),
     "learn_stop": lambda runs: learned(runs),  # noqa: PLW0108 - it is defined below
     "stats.crossval": lambda runs: bl.stats.crossval(runs, bl.stats.smallest_cap(0.9), progress=False).frame,
     "stats.precision_recall_df": lambda runs: bl.stats.precision_recall_df(runs, [bl.max_steps(5)]),
@@ -71,7 +72,7 @@ OTHERS = {
     "plots.plot_bill": "it draws one run, which is chosen already",
 }
 """Why others with runs take no more than they do."""
-BY_STEP = ("recommend", "scorecard", "counterfactual", "stats.frontier", "stats.crossval",
+BY_STEP = ("recommend", "scorecard", "counterfactual", "tails_df", "stats.frontier", "stats.crossval",
            "stats.precision_recall_df")  # fmt: skip
 """Those that take tables of steps."""
 FROM_STEPS = ("survival", "plot_steps", "plot_survival", "plots.plot_stop_reasons")

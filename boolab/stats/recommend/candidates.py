@@ -6,7 +6,7 @@ settings, the answer is the one that gains most: see `Question.net_gain`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -104,6 +104,16 @@ class Candidates:
             self._joint(path, joint_levels, along) if path.name == JOINT else self._single(path, along[path.name])
             for path in paths
         )
+
+    def values_of(self, name: str) -> list[Any]:
+        """The values of an axis that are on, from tight to loose."""
+        return [value for value in self._axes[name].values if value is not None]  # noqa: PD011 - no pandas
+
+    def bound_of(self, setting: Mapping[str, Any]) -> float:
+        """The lower bound of the share of successes that one value of the first axis keeps, by itself."""
+        tested, values = self._test(self.everything), self.values_of(self.question.order[0])
+        level = len(values) - values.index(next(iter(setting.values()))) if setting else 0
+        return tested.successes.bound(tested.results[0].path, level, self.question.error)
 
     @property
     def everything(self) -> Flags:
@@ -364,12 +374,12 @@ def _is_below(first: tuple[int, ...], middle: tuple[int, ...], last: tuple[int, 
 
 def reach_of(units: Ledger, grid_settings: Settings, measure: str) -> tuple[Flags, Ints]:
     """R x settings each: whether a setting stops a unit, and what the unit spends; 0 where that is not known."""
-    columns, shape = _rows_of(units, grid_settings), (units.n_runs, grid_settings.count)
+    columns, shape = rows_under(units, grid_settings), (units.n_runs, grid_settings.count)
     is_lost = np.asarray(columns["outcome"] != "unchanged", dtype=bool)
     return is_lost.reshape(shape), _amount(columns, measure).reshape(shape)
 
 
-def _rows_of(units: Ledger, grid_settings: Settings) -> dict[str, Any]:
+def rows_under(units: Ledger, grid_settings: Settings) -> dict[str, Any]:
     """The columns of a row for each unit and setting."""
     positions = Places(units)
     stops = stops_of_spans(
@@ -415,7 +425,7 @@ def sums_of(units: Ledger, setting: dict[str, Any], question: Question) -> dict[
     """The aggregate of one setting."""
     settings = question.settings({name: [value] for name, value in setting.items() if value is not None})
     if question.policy is not None:
-        columns = _rows_of(units, settings)
+        columns = rows_under(units, settings)
         names = [*SPENT_MEASURES, *(f"saved_{name}" for name in SPENT_MEASURES)]
         kept_sums = {name: int(columns[name].fillna(0).sum()) for name in ("kept_lower", "kept_upper")}
         return {**kept_sums, **{name: int(_amount(columns, name).sum()) for name in names}}

@@ -8,13 +8,14 @@ often than the others (`null_test`).
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
 from boolab.core.text import count
+from boolab.stats.recommend.budget import BudgetFinding, fit_budget
 from boolab.stats.recommend.candidates import Candidates, sums_of
 from boolab.stats.recommend.choice import Candidate, Choice, PathFinding
 from boolab.stats.recommend.evidence import (
@@ -42,9 +43,11 @@ from boolab.whatif.step_table import LABEL, Ints, Ledger
 Action: TypeAlias = Literal["set", "leave", "not_yet"]
 Reason: TypeAlias = Literal[
     "good", "saves_nothing", "poor_trade", "stops_as_many_successes", "no_run", "no_success", "too_few",
-    "loses_too_many",
+    "loses_too_many", "within_budget", "needs_no_limit", "no_cost", "costs_more",
 ]  # fmt: skip
-"""Why: "good" is that of "set"; the next three are those of "leave"; the others are those of "not_yet"."""
+"""Why: "good" is that of "set"; the next three are those of "leave"; the others are those of "not_yet". With a budget
+"within_budget" is that of "set", "needs_no_limit" that of "leave"; "no_run", "no_cost", "too_few" and "costs_more" are
+those of "not_yet"."""
 BROKEN_COLUMNS: Final = ("agent", "model", "effort", "harness_version", SET)
 """Columns by which a limit for all may treat runs unequally."""
 _RARE: Final = 3.0
@@ -77,6 +80,7 @@ class GroupDecision:
         broken: Groups whose share of kept successes is below the promise.
         recency: Whether the record still holds; None if there are no dates, or too few units.
         has_dates: Whether the start of each unit is on record.
+        budget: What it shows about a budget; None where none is asked for.
     """
 
     names: tuple[Any, ...]
@@ -98,6 +102,7 @@ class GroupDecision:
     broken: tuple[Broken, ...]
     recency: Recency | None
     has_dates: bool
+    budget: BudgetFinding | None = None
 
     @property
     def setting(self) -> dict[str, Any]:
@@ -162,6 +167,8 @@ class GroupDecision:
 
     def restricted(self, axes: Collection[str]) -> GroupDecision:
         """The decision among the settings that use only some limits, such as those that a harness has."""
+        if self.budget is not None:  # it has one limit
+            return replace(self, action="not_yet")
         return _decide(self.names, self.noun, self.candidates, axes, has_dates=self.has_dates)
 
 
@@ -184,7 +191,7 @@ def decide(
     Returns:
         The decision.
     """
-    newest = None if question.desk is not None else newest_third(units, dates)
+    newest = None if question.desk is not None or question.budget is not None else newest_third(units, dates)
     candidates = Candidates(units, clusters_of_ledger(units), question, newest)
     has_dates = bool(dates) and all(dates.get(run_id) is not None for run_id in units.runs["run_id"].tolist())
     return _decide(names, noun, candidates, None, has_dates=has_dates)
@@ -195,9 +202,14 @@ def _decide(
 ) -> GroupDecision:
     """The decision among the settings that use only some limits; None for all."""
     units, question, newest = candidates.units, candidates.question, candidates.newest
-    choice, null, paths, passed_over = choose_tested(candidates, axes)
+    budget = None
+    if question.budget is None:
+        choice, null, paths, passed_over = choose_tested(candidates, axes)
+        action, reason = _action(units, choice, null)
+    else:
+        (choice, budget), null, paths, passed_over = fit_budget(candidates, question.budget), None, (), None
+        action, reason = _action_for_budget(choice, budget)
     candidate = choice.best or choice.tightest
-    action, reason = _action(units, choice, null)
     setting = {} if candidate is None else candidate.setting
     is_stopped, saved, used = stops_and_savings(units, setting, question)
     sums = sums_of(units, setting, question)
@@ -217,15 +229,29 @@ def _decide(
         stopped=stopped_by(units, is_stopped),
         kept_shares=_kept_shares(units, sums, setting, question),
         null=null,
-        folds=candidates.held_out(paths) if choice.qualifies and question.desk is None else None,
-        broken=() if candidate is None else tuple(broken_groups(units, is_stopped, question.keep, BROKEN_COLUMNS)),
+        folds=candidates.held_out(paths) if choice.qualifies and question.desk is None and budget is None else None,
+        broken=()
+        if candidate is None or budget is not None
+        else tuple(broken_groups(units, is_stopped, question.keep, BROKEN_COLUMNS)),
         recency=(
             None
             if newest is None or candidate is None
             else recency_of(units, newest, candidates, is_stopped, question, paths)
         ),
         has_dates=has_dates,
+        budget=budget,
     )
+
+
+def _action_for_budget(choice: Choice, budget: BudgetFinding) -> tuple[Action, Reason]:
+    """What to do for a budget, and why."""
+    if choice.qualifies:
+        return ("leave", "needs_no_limit") if choice.best is None else ("set", "within_budget")
+    if not budget.n_units:
+        return "not_yet", "no_run"
+    if budget.n_unknown == budget.n_units:
+        return "not_yet", "no_cost"
+    return "not_yet", "costs_more" if budget.n_over else "too_few"
 
 
 def _kept_shares(

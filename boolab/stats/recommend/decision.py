@@ -9,6 +9,7 @@ from typing import Any, Final
 import pandas as pd
 
 from boolab.core.run_labels import LabelCounts
+from boolab.core.types import MICRO
 from boolab.display.document import Document
 from boolab.display.numbers import span
 from boolab.errors import SettingError, near
@@ -16,9 +17,11 @@ from boolab.frames.dtypes import FLAG, FLOAT, INT, TEXT, axis_dtype, cells, is_m
 from boolab.harnesses.exports.values import Export, Limits
 from boolab.limits.table import LIMITS
 from boolab.stats.finding import Finding, pairs
+from boolab.stats.recommend.budget import BudgetFinding
 from boolab.stats.recommend.choice import PathFinding
 from boolab.stats.recommend.decide import GroupDecision
 from boolab.stats.recommend.evidence import OneForAll
+from boolab.stats.recommend.question import Budget
 from boolab.stats.recommend.show import as_document
 from boolab.stats.recommend.words import format_saved, limits_in_words, verdict_of, words_of
 from boolab.stats.units import group_name
@@ -80,6 +83,15 @@ GROUP_COLUMNS: Final[Mapping[str, tuple[str, Callable[[GroupDecision], Any]]]] =
     "more_needed": (INT, lambda g: g.choice.missing),
 }
 """The columns of the frame of a decision, after those of the groups and the limits."""
+_BUDGET_COLUMNS: Final[Mapping[str, tuple[str, Callable[[Budget, BudgetFinding], Any]]]] = {
+    "budget": (FLOAT, lambda budget, _: budget.amount / MICRO),
+    "budget_share": (FLOAT, lambda budget, _: budget.share),
+    "over": (INT, lambda _, finding: finding.n_over),
+    "over_without": (INT, lambda _, finding: finding.n_over_without),
+    "n_unknown_cost": (INT, lambda _, finding: finding.n_unknown),
+    "over_bound": (FLOAT, lambda _, finding: finding.bound),
+}
+"""Those after them, where a budget is asked for."""
 PATH_COLUMNS: Final[Mapping[str, tuple[str, Callable[[GroupDecision, PathFinding], Any]]]] = {
     "lost": (INT, lambda _, path: path.lost),
     "kept_bound": (FLOAT, lambda _, path: path.bound if path.tests.accepted else None),
@@ -87,7 +99,7 @@ PATH_COLUMNS: Final[Mapping[str, tuple[str, Callable[[GroupDecision, PathFinding
     "saved_share": (FLOAT, lambda group, path: group.share_of(path)),
     "recommended": (FLAG, lambda group, path: group.action == "set" and path.setting == group.setting_on),
 }
-RESERVED: Final = frozenset({*GROUP_COLUMNS, *PATH_COLUMNS, *LIMITS, "path", "accepted"})
+RESERVED: Final = frozenset({*GROUP_COLUMNS, *_BUDGET_COLUMNS, *PATH_COLUMNS, *LIMITS, "path", "accepted"})
 """Columns that a group cannot have."""
 
 
@@ -329,6 +341,10 @@ def groups_frame(groups: Sequence[GroupDecision], keys: Sequence[str], order: Se
     data = _names(groups, keys)
     data |= {name: cells([group.setting.get(name) for group in groups], axis_dtype(name)) for name in order}
     data |= {name: cells([get(group) for group in groups], kind) for name, (kind, get) in GROUP_COLUMNS.items()}
+    questions = [(group.question.budget, group.budget) for group in groups]
+    answers = [(budget, finding) for budget, finding in questions if budget is not None and finding is not None]
+    if answers:
+        data |= {name: cells([get(*row) for row in answers], kind) for name, (kind, get) in _BUDGET_COLUMNS.items()}
     return pd.DataFrame(data)
 
 
@@ -354,6 +370,8 @@ def table_of_groups(frame: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
         f"{span(low, high)} of {base:,}"
         for low, high, base in zip(frame["kept_lower"], frame["kept_upper"], frame["successes"], strict=True)
     ]
+    if "over" in frame:
+        table["cost more"] = [f"{n_over:,} of {n:,}" for n_over, n in zip(frame["over"], frame["n_units"], strict=True)]
     objective = str(frame["objective"].iloc[0]) if len(frame) else "steps"
     table[f"{objective} saved"] = ["none" if is_missing(value) else f"{value:.1%}" for value in frame["saved_share"]]
     return table

@@ -9,7 +9,7 @@ answer hold together.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -22,6 +22,7 @@ from boolab.stats.recommend.units import (
     base_of,
     group_numbers,
     grouped_units,
+    is_first_of_unit,
     named_clusters,
     open_units,
     split_by_label,
@@ -39,6 +40,10 @@ _LEVEL: Final = 0.01
 _QUANTILES: Final = (0.5, 0.9)
 _LEAST_RATIO: Final = 1.25
 """So far apart the medians or the 90th percentiles have to be: a difference may be sure, and too small to matter."""
+
+
+Basis: TypeAlias = Literal["successes", "units"]
+"""What a promise is about: successes that are kept, or units that stay within a budget."""
 
 
 class Kind(NamedTuple):
@@ -78,12 +83,13 @@ def default_keys(
     success: Literal["label", "ended"] | None,
     keep: float,
     alpha: float,
+    basis: Basis = "successes",
 ) -> list[str]:
     """The columns that separate runs where none are asked for."""
     kin = runs.kin()
     if kin is not None and kin.calls:
         return ["agent"] if "agent" in runs.runs else []
-    return agent_columns(runs.runs, scope) + split_columns(units_of_ledger(runs, success), keep, alpha)
+    return agent_columns(runs.runs, scope) + split_columns(units_of_ledger(runs, success), keep, alpha, basis)
 
 
 def agent_columns(runs: pd.DataFrame, scope: Scope = "auto") -> list[str]:
@@ -102,7 +108,7 @@ def agent_columns(runs: pd.DataFrame, scope: Scope = "auto") -> list[str]:
     return [*columns, *(["agent"] if several_agents else []), *([SET] if len({*values.get(SET, [])}) > 1 else [])]
 
 
-def split_columns(units: Ledger, keep: float, alpha: float) -> list[str]:
+def split_columns(units: Ledger, keep: float, alpha: float, basis: Basis = "successes") -> list[str]:
     """The columns of `MEASURED` whose values differ in the length of their runs, if a group of them can be tested.
 
     The test is that of Kruskal and Wallis at 1%, shared among the columns; and the medians or the 90th percentiles have
@@ -122,7 +128,8 @@ def split_columns(units: Ledger, keep: float, alpha: float) -> list[str]:
         ratio = float((quantiles.max(axis=0) / np.maximum(quantiles.min(axis=0), 1)).max())
         if chance_of_equal_lengths(large) <= _LEVEL / len(MEASURED) and ratio >= _LEAST_RATIO:
             columns.append(name)
-    return columns if columns and any(_can_pass(sizes, keep, alpha) for sizes in task_sizes(units, columns)) else []
+    sizes = task_sizes(units, columns, basis) if columns else []
+    return columns if any(_can_pass(group_sizes, keep, alpha) for group_sizes in sizes) else []
 
 
 def chance_of_equal_lengths(parts: Sequence[Ints]) -> float:
@@ -157,9 +164,14 @@ def shared_errors(sizes: Sequence[Ints], keep: float, alpha: float) -> list[floa
     return [alpha] * len(sizes)
 
 
-def task_sizes(units: Ledger, keys: Sequence[str]) -> list[Ints]:
-    """Of each group by some columns, how many successes each task with one has, or may have where some are unknown."""
+def task_sizes(units: Ledger, keys: Sequence[str], basis: Basis = "successes") -> list[Ints]:
+    """Of each group by some columns, how many successes each task with one has, or may have where some are unknown.
+
+    With `basis="units"`, how many units each task has.
+    """
     good, number = base_of(units) | open_units(units), group_numbers(units, keys)
+    if basis == "units":
+        good = is_first_of_unit(units)
     cluster = pd.factorize(named_clusters(units))[0][good]
     sizes = []
     for group in range(int(number.max(initial=-1 if keys else 0)) + 1):

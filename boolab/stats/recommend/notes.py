@@ -93,7 +93,7 @@ class DataNotes:
         size = f"{count(runs.n_steps, 'step')}, {count(calls, 'tool call')}"
         yield f"Data: {size_of_runs}{of}; {size}."
         yield self._what_a_success_is()
-        if self.question.desk is None:
+        if self.question.desk is None and self.question.budget is None:
             yield f"The share to keep, {level(self.question.keep)}, is what was asked for: keep=, in a terminal --keep."
         yield from self._without_labels(groups)
         yield from self._families(groups)

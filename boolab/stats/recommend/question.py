@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from boolab.core.run import Run
 from boolab.core.types import MICRO, Identities
+from boolab.display.numbers import level, money
 from boolab.errors import SettingError
 from boolab.harnesses.policy import Policy
 from boolab.limits.table import MEASURES, MeasureName
@@ -47,6 +48,18 @@ class DeskAnswer:
     sentences: tuple[str, ...]
 
 
+class Budget(NamedTuple):
+    """What a unit may cost in micro-dollars, and the share of units that are to cost no more."""
+
+    amount: int
+    share: float
+
+    @property
+    def in_words(self) -> str:
+        """The amount, such as "$0.50"."""
+        return money(self.amount / MICRO)
+
+
 @dataclass(frozen=True, slots=True)
 class Question:
     """The checked arguments of `recommend`, for one group.
@@ -55,7 +68,8 @@ class Question:
     `grid` has the values of each axis; None for all whole numbers. `policy` is the harness whose limits are set, where
     it evaluates them; its further limits are in force too. `error` is the group's part of the error: all parts add up
     to 1 - `confidence`. `success_value` is what a lost success costs, in the unit of `measure`; None for what a success
-    costs on record. `desk` is what was shown there, in place of tests here.
+    costs on record. `desk` is what was shown there, in place of tests here. `budget` is what is asked in place of a
+    share of successes to keep.
     """
 
     keep: float
@@ -70,6 +84,7 @@ class Question:
     error: float = 0.05
     success_value: float | None = None
     desk: DeskAnswer | None = None
+    budget: Budget | None = None
 
     @property
     def plural(self) -> str:
@@ -149,3 +164,12 @@ def measure_of(parts: Iterable[Ledger], objective: MeasureName) -> str:
         for name in (objective, "tokens", "steps")
         if name == "steps" or all((part.used[name] >= 0).mean() >= MOSTLY for part in with_steps)
     )
+
+
+def title_of(question: Question) -> str:
+    """What a decision is about."""
+    confidence = f"at {level(question.confidence)} confidence"
+    if question.budget is None:
+        return f"Which limits keep {level(question.keep)} of the successes, {confidence}"
+    budget = question.budget
+    return f"Which limit keeps {level(budget.share)} within {budget.in_words}, {confidence}"

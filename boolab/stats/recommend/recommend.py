@@ -30,15 +30,16 @@ from boolab.limits.table import OBJECTIVES, MeasureName
 from boolab.logs.list_prices import price_notes
 from boolab.stats.finding import pairs
 from boolab.stats.intervals import check_confidence
+from boolab.stats.recommend.budget import budget_of, order_for_budget
 from boolab.stats.recommend.decide import GroupDecision, decide
 from boolab.stats.recommend.decision import RESERVED, Decision, groups_frame, table_of_groups
 from boolab.stats.recommend.desk_answer import desk_answer
 from boolab.stats.recommend.fixed_sequence import DEPENDENCE, JOINT_AXES, Dependence
-from boolab.stats.recommend.groups import default_keys, kinds_of, name_of, shared_errors, task_sizes
+from boolab.stats.recommend.groups import Basis, default_keys, kinds_of, name_of, shared_errors, task_sizes
 from boolab.stats.recommend.label_counts import count_labels
 from boolab.stats.recommend.notes import DataNotes, notes_by_kind, shared_agent_notes
 from boolab.stats.recommend.one_for_all import compare_with_one
-from boolab.stats.recommend.question import DeskAnswer, Question, axes_of, check_policy, measure_of
+from boolab.stats.recommend.question import DeskAnswer, Question, axes_of, check_policy, measure_of, title_of
 from boolab.stats.recommend.units import group_numbers, unit_of_ledger
 from boolab.stats.recommend.words import compared_in_words, sentences_of, verdict_of, words_of
 from boolab.stats.units import group_name, group_noun, keys_of, sources_of
@@ -64,6 +65,8 @@ def recommend(
     exempt: Sequence[str] = (),
     dependence: Dependence = "tasks",
     success_value: float | None = None,
+    budget: float | None = None,
+    share: float = 0.95,
     seed: int = 0,
 ) -> Decision:
     """Decide which limits to set, to leave off, or not yet, and on what evidence.
@@ -74,6 +77,10 @@ def recommend(
     those the decision is the last one along the frontier whose step from the one before it saves more than it loses;
     it is to be set if the runs that it stops fail more often than the others (a permutation test at 5%). No more than
     `keep` is promised: the share that is kept on record is that of a setting that was chosen on this record.
+
+    With a `budget` another question is answered: the loosest limit under which at least `share` of the units cost no
+    more than so many dollars. Its values are tested from tight to loose, and the last one before the first that is not
+    shown may be set; nothing is promised about successes (`boolab.stats.recommend.budget`).
 
     Args:
         recorded: Runs, a frame with a row per step, or a Parquet path: see `counterfactual`.
@@ -105,6 +112,9 @@ def recommend(
             they are independent, and the result holds for new runs of *these* tasks, not of others.
         success_value: What a lost success costs, in the unit of the objective (dollars for "cost"). By default what a
             success costs on record: the even trade.
+        budget: Dollars that a unit may cost. The limit is the step cap, under a policy its first limit; a `grid` may
+            have another one, with its values.
+        share: The share of units that are to stay within the budget, between 0 and 1.
         seed: Of the split into folds, and of the permutations.
 
     Returns:
@@ -124,6 +134,9 @@ def recommend(
         and largest_run_share, largest_task_share (of the saving); n_broken (groups that keep less than `keep` on
         record); newest_kept of newest_successes (in the newest third), older_setting_kept (there, under what the older
         two thirds alone would set); more_needed (tasks like these without a further loss, until there is a setting).
+        With a budget the tasks are those of all units, and there are the columns budget, budget_share, over (units that
+        cost more under the candidate), over_without (without a limit), n_unknown_cost (of both) and over_bound (at most
+        this share of units to come costs more under it, by itself).
 
     Raises:
         SettingError: if an argument is not one of those above, or a recording does not show what the policy's limits
@@ -136,9 +149,11 @@ def recommend(
         >>> decision.action, decision.evidence["more_needed"]
         ('not_yet', 9)
     """
-    _check(keep, confidence, objective, success, labels, unlabelled, dependence, grid)
+    _check(keep, confidence, objective, success, labels, unlabelled, dependence, grid, share)
+    budget_asked = budget_of(budget, share)
     if labels == "desk":
         given = {"by": by, "success": success, "grid": grid, "policy": policy, "success_value": success_value}
+        given["budget"] = budget
         return _recommend_by_desk(recorded, objective, given, scope, identity_under(None, identity, exempt), seed)
     keys = keys_of(by, RESERVED)
     harness = None if policy is None else get_policy(policy)
@@ -146,6 +161,9 @@ def recommend(
     order = tuple(grid) if grid is not None else JOINT_AXES if harness is None else axes_of(harness)
     chosen_from = None if grid is None else {name: list(values) for name, values in grid.items()}
     tested: Grid = {name: [2] for name in order} if chosen_from is None else chosen_from
+    if budget_asked is not None:
+        order, objective = order_for_budget(order, grid), "cost"
+    to_show: tuple[float, Basis] = (keep, "successes") if budget_asked is None else (budget_asked.share, "units")
     if harness is not None:
         check_policy(harness, tested)
     detectors = settings_of(tested, harness, identity).detectors()
@@ -159,13 +177,13 @@ def recommend(
         msg = f"policy {harness.name}: its limits in families of subagents are not supported: leave policy out"
         raise SettingError(msg)
     if by is None:
-        keys = default_keys(runs, scope, success, keep, 1 - confidence)
+        keys = default_keys(runs, scope, success, to_show[0], 1 - confidence, to_show[1])
     sources, number = np.array(sources_of(runs.runs), dtype=object), group_numbers(runs, keys)
     for group in range(int(number.max(initial=-1)) + 1):
         one_scope(sources[number == group].tolist(), scope)
     kinds = kinds_of(runs, keys, success, unlabelled)
     parts = list(pairs(kinds, lambda kind: kind.groups))
-    measure = measure_of((part for _, (_, part) in parts), objective)
+    measure = objective if budget_asked is not None else measure_of((part for _, (_, part) in parts), objective)
     question = Question(
         keep,
         confidence,
@@ -178,9 +196,11 @@ def recommend(
         harness,
         1 - confidence,
         success_value,
+        budget=budget_asked,
     )
     dates = _dates_of(recorded)
-    errors = shared_errors([*chain(*(task_sizes(kind.units, keys) for kind in kinds))], keep, 1 - confidence)
+    sizes = [*chain(*(task_sizes(kind.units, keys, to_show[1]) for kind in kinds))]
+    errors = shared_errors(sizes, to_show[0], 1 - confidence)
     decided = [
         (kind, decide(names, unit_of_ledger(kind.units), part, replace(question, error=error), dates))
         for (kind, (names, part)), error in zip(parts, errors, strict=True)
@@ -192,13 +212,13 @@ def recommend(
         counts = count_labels([kind.units], recorded)
         data = DataNotes(kind.runs, kind.units, question, objective, every, counts, proxy=unlabelled == "proxy")
         notes.append(([group_name(group.names) for group in of_kind], [*data.notes(of_kind)]))
-    one_for_all = compare_with_one(kinds, [group for _, group in decided], keys, question)
+    one_for_all = None if budget_asked else compare_with_one(kinds, [group for _, group in decided], keys, question)
     groups = _order_groups([group for _, group in decided], runs, keys)
     words = [*map(words_of, groups)]
     frame = groups_frame(groups, keys, order)
     of_groups = [*chain.from_iterable(map(sentences_of, groups, words))]
     return Decision(
-        title=f"Which limits keep {level(keep)} of the successes, at {level(confidence)} confidence",
+        title=title_of(question),
         frame=frame,
         sentences=tuple(filter(None, [compared_in_words(groups, keys, one_for_all), *of_groups])),
         notes=(*notes_by_kind(notes), *shared_agent_notes(groups, keys), *repeats, *_notes_of_runs(recorded, identity)),
@@ -263,7 +283,7 @@ def decide_at_desk(
     group, counts = decide(names, unit_of_ledger(units), units, question, {}), count_labels([units], runs)
     frame, words = groups_frame([group], [], order), words_of(group)
     return Decision(
-        title=f"Which limits keep {level(answer.keep)} of the successes, at {level(answer.confidence)} confidence",
+        title=title_of(question),
         frame=frame,
         sentences=tuple(sentences_of(group, words)),
         notes=tuple(DataNotes(kind.runs, units, question, objective, [units], counts).notes([group])),
@@ -284,10 +304,12 @@ def _check(
     unlabelled: str,
     dependence: str,
     grid: Grid | None,
+    share: float,
 ) -> None:
     """Raise `SettingError` for an argument that is not accepted."""
     check_confidence(confidence)
     check_confidence(keep, "keep")
+    check_confidence(share, "share")
     if objective not in OBJECTIVES:
         raise SettingError(f"objective={objective!r}: expected one of {', '.join(OBJECTIVES)}")
     if success not in (None, "label", "ended"):

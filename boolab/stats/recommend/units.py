@@ -178,9 +178,15 @@ def open_units(units: Ledger) -> Flags:
         return is_unknown
     is_known = np.zeros(int(units.unit.max(initial=-1)) + 1, dtype=bool)
     is_known[units.unit[~is_unknown]] = True
-    is_first = np.zeros(units.n_runs, dtype=bool)
-    is_first[np.unique(units.unit, return_index=True)[1]] = True
-    return is_first & ~is_known[units.unit]
+    return is_first_of_unit(units) & ~is_known[units.unit]
+
+
+def is_first_of_unit(units: Ledger) -> Flags:
+    """R: one row of each unit."""
+    is_first = np.full(units.n_runs, units.unit is None)
+    if units.unit is not None:
+        is_first[np.unique(units.unit, return_index=True)[1]] = True
+    return is_first
 
 
 def assume_success(units: Ledger) -> Ledger:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, Final
@@ -15,6 +16,7 @@ from boolab.display.numbers import floor_percent, level, money, percent, span
 from boolab.display.text import joined
 from boolab.limits.table import LIMITS, MEASURES
 from boolab.stats.kept_share import tasks_missing
+from boolab.stats.recommend.budget import BudgetFinding
 from boolab.stats.recommend.candidates import FOLDS
 from boolab.stats.recommend.choice import Margin, PathFinding
 from boolab.stats.recommend.decide import GroupDecision
@@ -22,7 +24,7 @@ from boolab.stats.recommend.evidence import Broken, KeptShares, OneForAll
 from boolab.stats.recommend.fixed_sequence import JOINT
 from boolab.stats.recommend.groups import MEASURED
 from boolab.stats.recommend.null_test import PERMUTATIONS
-from boolab.stats.recommend.question import Question
+from boolab.stats.recommend.question import Budget, Question
 from boolab.stats.recommend.units import base_of, open_units
 from boolab.stats.units import group_name, group_noun, short_names
 from boolab.whatif.step_table import UNKNOWN_PEAK
@@ -36,6 +38,8 @@ _ABOUT_GROUP: Final = (
     "broken", "recency", "held_out",
 )  # fmt: skip
 """The sentences on a group, in their order."""
+_ABOUT_BUDGET: Final = ("budget_answer", "budget_bound", "budget_kept", "budget_unknown")
+"""Those on a group that is asked about a budget; the first is the verdict's, where there is one group."""
 _IN_VERDICT: Final = ("answer", "whom", "saves_less_elsewhere", "concentration", "broken")
 """Those that the verdict has too, where there is one group."""
 _FEW_STOPPED: Final = 5
@@ -48,6 +52,8 @@ _WHY: Final[Mapping[str, str]] = {
     "stops_as_many_successes": "{limits} would keep enough, but what it stops is not shown to fail more often",
     "no_run": "no step on record",
     "no_success": "no success on record",
+    "needs_no_limit": "it stays within the budget without one",
+    "no_cost": "no cost on record",
 }
 
 
@@ -66,6 +72,8 @@ def verdict_of(
     if len(groups) > 1:
         return tuple(filter(None, _several(groups, words_by_group, keys, one_for_all)))
     (group,), (words,) = groups, words_by_group
+    if group.budget is not None:
+        return tuple(filter(None, [_text(macro, group, words) for macro in ("budget_answer", "budget_kept")]))
     warned_of = ("saves_less_elsewhere", "concentration", "broken", "outdated", "proxy")
     warnings = [_text(name, group, words) for name in warned_of]
     lost_none = _text("nothing_lost", words) if group.action == "not_yet" else ""
@@ -78,6 +86,11 @@ def sentences_of(group: GroupDecision, words: SimpleNamespace) -> Iterator[str]:
     """What the answer for one group rests on, each with the name of the group where it has one."""
     name = group_name(group.names)
     prefix = f"{name}: " if name else ""
+    if group.budget is not None:
+        in_verdict = () if name else ("budget_answer", "budget_kept")
+        texts = [_text(macro, group, words) for macro in _ABOUT_BUDGET if macro not in in_verdict]
+        yield from (prefix + text for text in texts if text)
+        return
     texts = [_text(macro, group, words) for macro in _ABOUT_GROUP if name or macro not in _IN_VERDICT]
     texts += [_text("by_itself", words), _text("untested", words)]
     yield from (prefix + text for text in texts if text)
@@ -89,6 +102,8 @@ def _text(macro: str, *values: object) -> str:
 
 def words_of(group: GroupDecision) -> SimpleNamespace:
     """What the templates say of one group: numbers with their units, limits in words."""
+    if group.budget is not None and group.question.budget is not None:
+        return _words_of_budget(group, group.budget, group.question.budget)
     question, choice, sums = group.question, group.choice, group.sums
     setting = {} if group.candidate is None else group.candidate.setting
     perhaps = sums["kept_upper"] - sums["kept_lower"]
@@ -158,6 +173,39 @@ def words_of(group: GroupDecision) -> SimpleNamespace:
         singles=list(_singles(group)),
         **_loosest(group),
         **_untested(group),
+    )
+
+
+def _words_of_budget(group: GroupDecision, finding: BudgetFinding, budget: Budget) -> SimpleNamespace:
+    """What the templates say of one group that is asked about a budget."""
+    question, choice = group.question, group.choice
+    name = question.order[0]
+    setting = {} if group.candidate is None else group.candidate.setting
+    kept = span(group.sums["kept_lower"], group.sums["kept_upper"])
+    largest, largest_free = (
+        "" if cost is None else money(cost / MICRO) for cost in (finding.largest, finding.largest_without)
+    )
+    return SimpleNamespace(
+        under=f"Under {question.policy.name}: " if question.policy is not None else "",
+        limits=limits_in_words(setting) or "no limit",
+        confidence=level(question.confidence),
+        budget=budget.in_words,
+        rest=level(1 - budget.share),
+        units=count(finding.n_units, group.noun),
+        nouns=f"{group.noun}s",
+        tasks=count(choice.tasks, choice.cluster),
+        over=f"{finding.n_over:,} of {finding.n_units:,}",
+        over_without=f"{finding.n_over_without:,} of {finding.n_units:,}",
+        bound=percent(math.ceil(finding.bound * 1000) / 1000),
+        largest=largest,
+        largest_without=largest_free,
+        next_limit="" if finding.next_value is None else LIMITS[name].with_value(finding.next_value),
+        missing=count(choice.missing, f"more {choice.cluster}"),
+        is_clustered=choice.largest > 1,
+        largest_task=count(choice.largest, group.noun),
+        kept=f"{kept} of {group.successes(choice.successes)}",
+        kept_bound="" if finding.kept_bound is None else floor_percent(finding.kept_bound),
+        unknown=count(finding.n_unknown, group.noun) if finding.n_unknown else "",
     )
 
 
@@ -425,12 +473,16 @@ def _several(
         more = len(some) - MAX_GROUPS
         return named + (f"; and {more:,} more" if more > 0 else "")
 
-    unlabelled = [group for group in groups if not group.labelled]
+    budget = groups[0].question.budget
+    unlabelled = [group for group in groups if not group.labelled and budget is None]
     to_set, missing = by_action["set"], by_action["not_yet"]
     words = SimpleNamespace(
         of=of,
         keep=level(groups[0].question.keep),
         confidence=level(groups[0].question.confidence),
+        budget=None if budget is None else budget.in_words,
+        rest="" if budget is None else level(1 - budget.share),
+        nouns=f"{groups[0].noun}s",
         set=_limited(to_set, listed(to_set, lambda group: limits_in_words(group.setting)) if to_set else ""),
         kept_ones=_kept_ones(to_set),
         left=SimpleNamespace(n=f"{len(by_action['leave']):,}", named=listed(by_action["leave"], reason_in_words))
@@ -476,6 +528,9 @@ def reason_in_words(group: GroupDecision) -> str:
     if group.reason in _WHY:
         limits = "" if group.candidate is None else limits_in_words(group.candidate.setting)
         return _WHY[group.reason].format(limits=limits)
+    if group.budget is not None:
+        n_over = f"{group.budget.n_over:,} of {count(group.budget.n_units, group.noun)} cost more"
+        return f"{n_over}, {count(choice.missing, f'more {choice.cluster}')} needed"
     what = group.successes(choice.successes)
     if unlabelled := unlabelled_in_words(group):
         return f"{what}, {unlabelled}"
