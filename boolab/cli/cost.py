@@ -5,15 +5,31 @@ from __future__ import annotations
 import argparse
 import sys
 import warnings
+from collections.abc import Iterator, Sequence
+from itertools import product
 from typing import TYPE_CHECKING, Final
 
-from boolab.cli.arguments import FORMAT, LOGS, NEWEST, add_window, page_to_write, since_time, write_checked
+from boolab.cli.arguments import (
+    FORMAT,
+    LOGS,
+    NEWEST,
+    add_window,
+    page_to_write,
+    parse_positive,
+    parse_whole,
+    since_time,
+    write_checked,
+)
 from boolab.cli.help import Command
 from boolab.core.text import clean
 from boolab.errors import ReadWarning
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from boolab.logs.load import Reading
+    from boolab.stats.cost.allocated import AllocatedRun
+    from boolab.stats.cost.context_policy import ContextPolicy
 
 EPILOG: Final = """
     Each token of a request is charged to what put it there: a call and its result to the tool, the system prompt and
@@ -30,6 +46,8 @@ EPILOG: Final = """
       boolab cost logs/ --misses
       boolab cost logs/ --units
       boolab cost logs/ --by path --csv paths.csv
+      boolab cost logs/ --compact-at 60000 80000 100000 --keep 1
+      boolab cost logs/ --clear-at 100000 --cache 1h
     """
 _MAX_WARNINGS: Final = 3
 """Bills that differ from what the log states, on stderr; `bl.bills_df` has all."""
@@ -73,45 +91,98 @@ def add(parser: argparse.ArgumentParser) -> None:
     shown.add_argument(
         "--csv",
         metavar="FILE",
-        help="write the rows of --by, or else of --misses or --units, to this .csv file; by tool without them "
-        "(default: none)",
+        help="write the rows of --by, or else of --misses, of --units or of other context policies, to this .csv file; "
+        "by tool without them (default: none)",
     )
+    policy = parser.add_argument_group("what another context policy would have cost, if the steps stay the same")
+    policy.add_argument(
+        "--compact-at",
+        metavar="TOKENS",
+        type=parse_positive,
+        nargs="+",
+        help="compact the history before a request with more tokens (default: as recorded)",
+    )
+    policy.add_argument(
+        "--keep", metavar="STEPS", type=parse_whole, default=0,
+        help="the latest steps that a compaction keeps (default: %(default)s)",
+    )  # fmt: skip
+    policy.add_argument(
+        "--clear-at",
+        metavar="TOKENS",
+        type=parse_positive,
+        nargs="+",
+        help="clear all results but the last three before a request with more tokens (default: never)",
+    )
+    policy.add_argument("--cache", choices=("5m", "1h"), help="the lifetime of the cache (default: as recorded)")
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the bill, and write the table."""
     from boolab.io.csv_export import write_csv
-    from boolab.report.cost_text import causes_text, misses_text, overview_text, units_text
+    from boolab.report.context_text import threshold_sentence
+    from boolab.report.cost_text import overview_text
     from boolab.stats.cost.allocated import allocate_runs
     from boolab.stats.cost.bills import bill_of
-    from boolab.stats.cost.budgets import compare_units
     from boolab.stats.cost.causes import causes_frame
     from boolab.stats.cost.misses import misses_frame
+    from boolab.stats.cost.policy_costs import basis_of
 
     out = None if args.csv is None else page_to_write(args.csv, ".csv")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ReadWarning)  # the rows of the reading have them
         reading = _read(args)
     allocated = allocate_runs(reading.runs)
-    causes = causes_frame(allocated, args.by or ["tool"])
-    misses = misses_frame(allocated)
-    if args.by is None and not args.misses and not args.units:
-        print(overview_text(allocated, causes, misses))
+    tables = [*_tables(args, reading, allocated)]
+    if not tables:
+        tables = [("", causes_frame(allocated, ["tool"]))]
+        print(overview_text(allocated, tables[0][1], misses_frame(allocated), threshold_sentence(basis_of(allocated))))
         warnings_of_bills = [warning for row in allocated if (warning := bill_of(row.run).warning)]
         for warning in warnings_of_bills[:_MAX_WARNINGS]:
             print(f"boolab: {clean(warning)}", file=sys.stderr)
-    if args.by is not None:
-        print(causes_text(causes, args.by))
-    if args.misses:
-        print(misses_text(misses))
-    units = compare_units(reading.runs) if args.units else None
-    if units is not None:
-        print(units_text(units))
+    for text in [text for text, _ in tables if text]:
+        print(text)
     if out is not None:
-        table = causes if args.by is not None else misses if args.misses else causes if units is None else units
-        write_checked(out, lambda: write_csv(table, out))
+        write_checked(out, lambda: write_csv(tables[0][1], out))
         print(f"boolab: wrote {out}", file=sys.stderr)
     return 0
+
+
+def _tables(
+    args: argparse.Namespace, reading: Reading, allocated: Sequence[AllocatedRun]
+) -> Iterator[tuple[str, pd.DataFrame]]:
+    """The tables that are asked for, each as text and as a frame."""
+    from boolab.report.context_text import policies_text
+    from boolab.report.cost_text import causes_text, misses_text, units_text
+    from boolab.stats.cost.budgets import compare_units
+    from boolab.stats.cost.causes import causes_frame
+    from boolab.stats.cost.context_costs import costs_frame
+    from boolab.stats.cost.misses import misses_frame
+    from boolab.stats.cost.policy_costs import basis_of
+
+    if args.by is not None:
+        causes = causes_frame(allocated, args.by)
+        yield causes_text(causes, args.by), causes
+    if args.misses:
+        misses = misses_frame(allocated)
+        yield misses_text(misses), misses
+    if args.units:
+        units = compare_units(reading.runs)
+        yield units_text(units), units
+    if policies := _policies(args):
+        basis = basis_of(allocated)
+        yield policies_text(basis, policies), costs_frame(basis, policies)
+
+
+def _policies(args: argparse.Namespace) -> list[ContextPolicy]:
+    """The context policies that are asked for: each threshold of compaction with each of clearing."""
+    from boolab.stats.cost.context_policy import ContextPolicy
+
+    if args.compact_at is None and args.clear_at is None and args.cache is None:
+        return []
+    return [
+        ContextPolicy(compact_at=compact_at, keep_steps=args.keep, clear_at=clear_at, cache=args.cache or "recorded")
+        for compact_at, clear_at in product(args.compact_at or [None], args.clear_at or [None])
+    ]
 
 
 def _read(args: argparse.Namespace) -> Reading:

@@ -20,8 +20,13 @@ _MAX_ROWS: Final = 40
 _MAX_LINES: Final = 20
 
 
-def overview_text(allocated: Sequence[AllocatedRun], causes: pd.DataFrame, misses: pd.DataFrame) -> str:
-    """The bill in at most 20 lines: its pieces, the dearest causes, the misses, and what is not on record."""
+def overview_text(
+    allocated: Sequence[AllocatedRun], causes: pd.DataFrame, misses: pd.DataFrame, threshold: str = ""
+) -> str:
+    """The bill in at most 20 lines: its pieces, the dearest causes, the misses, and what is not on record.
+
+    `threshold` is a sentence about the cheapest compaction threshold.
+    """
     facts = facts_of_bill(allocated)
     n_requests = sum(len(row.allocation.requests) for row in allocated)
     runs = count(len(allocated), "run")
@@ -30,13 +35,15 @@ def overview_text(allocated: Sequence[AllocatedRun], causes: pd.DataFrame, misse
         stated = _stated_sentence([bill_of(row.run) for row in allocated])
         lines = [wrap_text(f"{bill}; a plan's allowance is counted otherwise.{stated}")]
         lines += [*_piece_lines(allocated, facts.bill_usd), "", *_cause_lines(causes.head(_N_CAUSES), ["tool"]), ""]
-        lines += [wrap_text(miss_sentence(misses))]
+        lines += [wrap_text(sentence) for sentence in (miss_sentence(misses), threshold) if sentence]
     elif len(causes) and facts.totals_only_runs:
         ranked = [cause_name(cause) for cause in causes["tool"].head(_N_CAUSES)]
         lines = [wrap_text(f"No dollars for {runs}. Causes by rank: {', '.join(ranked)}.")]
     else:
         lines = [f"No cost on record for {runs}."]
     text = "\n".join([*lines, wrap_text(" ".join(facts.notes()))]).rstrip().splitlines()
+    if len(text) > _MAX_LINES:
+        text = [line for line in text if line]
     return "\n".join(
         text if len(text) <= _MAX_LINES else [*text[: _MAX_LINES - 1], "... bl.cost_by(runs).attrs has the rest."]
     )

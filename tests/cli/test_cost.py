@@ -1,5 +1,6 @@
 """The command `boolab cost`: the bill, its causes, and misses of the cache."""
 
+import re
 from pathlib import Path
 
 import pandas as pd
@@ -139,3 +140,33 @@ def test_units_prints_what_each_budget_saves(tmp_path: Path, saved: str, capsys:
     assert pd.read_csv(out)["budget"].tolist() == [*cells]
     assert main(["cost", saved, "--units"]) == 0
     assert capsys.readouterr().out == "No budget stops at most 5% of 1 run.\n"
+
+
+def test_cost_has_a_line_on_the_cheapest_threshold(saved: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cost", saved]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) <= 20
+    text = " ".join(lines)
+    assert re.search(
+        r"Compaction would cost least at [\d,]+ tokens \([\d,]+ to [\d,]+\) if the steps stay the same", text
+    )
+    assert re.search(r"one pays after \d+ more steps, which 0 of 1 run had", " ".join(text.split()))
+
+
+def test_cost_prints_other_context_policies(saved: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "policies.csv"
+    command = ["cost", saved, "--compact-at", "24000", "90000", "--keep", "1", "--cache", "1h", "--csv", str(out)]
+    assert main(command) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "compact_at=24,000, keep_steps=1, cache=1h" in printed
+    assert re.search(r"they would have cost \d+% (less|more) .*if the steps stay the same", printed)
+    assert re.search(r"The walk under the recorded policy gives 1.0\d+ of the bill", printed)
+    assert "The outcome is not on record" in printed
+    assert pd.read_csv(out)["compact_at"].tolist() == [24_000, 90_000]
+
+
+def test_cost_refuses_policies_of_runs_without_prices(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cost", str(OWN / "swe_agent"), "--compact-at", "9000"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "left out: the tokens of its requests are not on record." in text
+    assert "$" not in text

@@ -36,7 +36,7 @@ TOP: Final = """
     runs_from_table save_runs scorecard start stats steps_df stored_runs survival sweep task_tool tool tool_budget
     trial watch with_subagents bills_df cache_misses_df context_df cost_by
     ContextPolicy context_costs
-    tails_df
+    tails_df compaction_threshold
 """
 """What `bl` has: what a first page of a tutorial needs. All else is in its subpackages."""
 

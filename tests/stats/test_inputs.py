@@ -41,6 +41,7 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "cost_by": bl.cost_by,
     "deadline_margins": lambda runs: margins(runs),  # noqa: PLW0108
     "cache_misses_df": bl.cache_misses_df,
+    "compaction_threshold": lambda runs: refused_or(bl.compaction_threshold, runs),
     "context_costs": lambda runs: bl.context_costs(runs, "anthropic_clear"),
     "runs_df": bl.runs_df,
     "steps_df": bl.steps_df,
@@ -99,6 +100,16 @@ def margins(runs: Any) -> str:
         return str(bl.deadline_margins(runs))
     except SettingError as error:
         if "the durations of steps" not in str(error):
+            raise
+        return str(error)
+
+
+def refused_or(function: Callable[[Any], Any], runs: Any) -> str:
+    """The finding, or why there is none: these runs have no usage."""
+    try:
+        return str(function(runs))
+    except bl.SettingError as error:
+        if "can be computed" not in str(error):
             raise
         return str(error)
 

@@ -7,13 +7,20 @@ from dataclasses import fields
 from itertools import product
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from boolab.core.text import count
 from boolab.errors import SettingError, near
 from boolab.frames.dtypes import FLAG, FLOAT, INT, TEXT, Column, frame_of_columns
 from boolab.frames.runs import Runs
 from boolab.stats.cost.allocated import allocate_runs, dollars_of
 from boolab.stats.cost.context_policy import ContextPolicy
-from boolab.stats.cost.policy_costs import Basis, PolicyCost, basis_of, break_even_steps, cost_under, ratio_sentence
+from boolab.stats.cost.policy_costs import (
+    Basis,
+    PolicyCost,
+    basis_of,
+    break_even_steps,
+    cost_under,
+    ratio_sentence,
+    refusal_notes,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -69,10 +76,16 @@ def context_costs(
         True
     """
     policy_list = policies_of(policies, grid)
-    basis = basis_of(allocate_runs(runs))
+    return costs_frame(basis_of(allocate_runs(runs)), policy_list, aggregate=aggregate)
+
+
+def costs_frame(basis: Basis, policy_list: Sequence[ContextPolicy], *, aggregate: bool = False) -> pd.DataFrame:
+    """The frame of `context_costs`, of runs whose records are known."""
     rows = [[cost_under(basis, index, policy) for index in range(len(basis.records))] for policy in policy_list]
     if aggregate:
-        frame = frame_of_columns(_TOTAL_COLUMNS, [*map(total_of, rows)])
+        frame = frame_of_columns(
+            _TOTAL_COLUMNS, [total_of(row, policy) for row, policy in zip(rows, policy_list, strict=True)]
+        )
     else:
         frame = frame_of_columns(_COLUMNS, [row for of_run in zip(*rows, strict=True) for row in of_run])
     frame.attrs["notes"] = notes_of(basis)
@@ -105,9 +118,7 @@ def notes_of(basis: Basis) -> tuple[str, ...]:
     """What the costs of runs rest on, as sentences."""
     if not basis.records:
         return ()
-    notes = [ASSUMPTION, ratio_sentence(basis)]
-    refused = [refusal for refusal in basis.refusals if refusal]
-    notes += [f"{count(refused.count(refusal), 'run')} left out: {refusal}." for refusal in dict.fromkeys(refused)]
+    notes = [ASSUMPTION, ratio_sentence(basis), *refusal_notes(basis)]
     unlogged = dollars_of(sum(record.unlogged_units for record in basis.records))
     if unlogged:
         notes.append(
@@ -212,10 +223,9 @@ class PolicyTotal(NamedTuple):
         return sum(getattr(row.walk, name) for row in self.rows) if self.rows else None
 
 
-def total_of(rows: Sequence[PolicyCost]) -> PolicyTotal:
+def total_of(rows: Sequence[PolicyCost], policy: ContextPolicy) -> PolicyTotal:
     """The rows of one policy as one: of the runs that can be computed with."""
     priced = [row for row in rows if not row.refusal]
-    policy = rows[0].policy if rows else ContextPolicy()
     recorded = sum(row.recorded for row in priced)
     costs = (_sum_known([getattr(row, name) for row in priced]) for name in ("cost", "lower", "upper"))
     return PolicyTotal(policy, priced, len(rows) - len(priced), recorded, *costs)

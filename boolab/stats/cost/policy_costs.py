@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from statistics import median_low
 from typing import Final, NamedTuple
 
+from boolab.core.text import count
 from boolab.stats.cost.allocated import AllocatedRun
 from boolab.stats.cost.context_policy import ContextPolicy
 from boolab.stats.cost.policy_walk import WalkCost, walk_policy
@@ -164,6 +166,12 @@ def _not_identified(record: RequestRecord, policy: ContextPolicy) -> tuple[str, 
     if policy.cache != "recorded" and not record.charges_writes:
         words.append("when the provider evicts what it cached")
     return tuple(words)
+
+
+def refusal_notes(basis: Basis) -> tuple[str, ...]:
+    """How many runs are left out, and why, as sentences."""
+    refusals = [refusal for refusal in basis.refusals if refusal]
+    return tuple([f"{count(n_runs, 'run')} left out: {refusal}." for refusal, n_runs in Counter(refusals).items()])
 
 
 def ratio_sentence(basis: Basis) -> str:

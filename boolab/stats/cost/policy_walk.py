@@ -105,7 +105,7 @@ class _PolicyWalk:
         self._length = self._summary = 0
         self._additions: list[Addition] = []
         self._steps: list[int] = []
-        """The step after which each addition came."""
+        """The step that made each addition, doubled: what is read again before a step is a step of its own."""
         self._last_step = 0
         self._results: list[tuple[int, int]] = []
         """The results that may be cleared: the position of the addition, and theirs in it."""
@@ -147,7 +147,7 @@ class _PolicyWalk:
         elif request.lost_tokens:
             self._lose(min(request.lost_tokens, self._length - self._record.base))
             last_length = self._length
-        self._add(request.added, self._last_step)
+        self._add(request.added, 2 * self._last_step)
         self._last_step = request.step
         if request.summary is not None or request.is_cut:
             self._note_change()
@@ -162,7 +162,7 @@ class _PolicyWalk:
             prefix, cleared = self._clear(prefix)
             returned += int(cleared * self._read_again)
         if returned:
-            self._add(Addition(returned, (AddedResult(0, returned, 0, "", ()),)), request.step)
+            self._add(Addition(returned, (AddedResult(0, returned, 0, "", ()),)), 2 * request.step - 1)
         self._pay(request, prefix)
         if self._lost and self._changed:
             self._read_files(request)
@@ -273,10 +273,13 @@ class _PolicyWalk:
         if not any(addition.width for addition in islice(self._additions, first_kept)):
             return None
         self._note_change()
-        rates, length = request.rates.at(self._length), self._length
+        # What is summarised is sent, the steps that are kept are not.
+        sent = self._length - sum(addition.width for addition in islice(self._additions, first_kept, None))
+        rates, resent = request.rates.at(sent), min(sent, last_length)
+        prefix = min(prefix, resent)
         units = (
-            prefix * rates[READ] + (last_length - prefix) * rates[FRESH]
-            + (length - last_length) * rates[self._write_of(request)]
+            prefix * rates[READ] + (resent - prefix) * rates[FRESH]
+            + (sent - resent) * rates[self._write_of(request)]
             + min(self._summary_tokens, MAX_SUMMARY_OUTPUT) * rates[OUTPUT]
         )  # fmt: skip
         self._units += units
@@ -346,7 +349,7 @@ class _PolicyWalk:
                 self._units += units
                 self._extra_units += units
                 self._reads_again += 1
-                self._add(Addition(width, (AddedResult(0, width, 0, "", (file,)),)), request.step)
+                self._add(Addition(width, (AddedResult(0, width, 0, "", (file,)),)), 2 * request.step - 1)
 
 
 def _without(addition: Addition, index: int) -> Addition:
