@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
+from math import ceil
 from typing import Final, Generic, TypeVar, overload
 from weakref import WeakKeyDictionary
 
@@ -67,7 +68,7 @@ class Context(Sequence[Message]):
         return f"<Context of {count(len(self), 'message')}>"
 
 
-def estimated_tokens(messages: Iterable[Message]) -> int:
+def estimated_tokens(messages: Iterable[Message], chars_per_token: float = CHARS_PER_TOKEN) -> int:
     """How many tokens messages may have, by their characters."""
     chars = 0
     for message in messages:
@@ -78,7 +79,7 @@ def estimated_tokens(messages: Iterable[Message]) -> int:
                 chars += len(part.name) + len(part.arguments)
             elif isinstance(part, ToolResult):
                 chars += len(part.content)
-    return -(-chars // CHARS_PER_TOKEN)
+    return ceil(chars / chars_per_token)
 
 
 class Growing(Generic[S]):

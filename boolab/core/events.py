@@ -39,6 +39,12 @@ Kinds, with what their payload holds besides `message` and `part` (the places of
 | `shadow`                            | rule, reason, value, where it first was true; after_step          |
 | `compaction`                        | kept_from (the first step that was not summed up), tokens (the    |
 |                                     | estimate before), what (the summary); after_step                  |
+| `clearing`                          | results (the step and the place, from 0, of each result that was  |
+|                                     | cleared), tokens (an estimate of theirs), what; after_step        |
+| `compaction_thrash`                 | what, value: so many compactions with little work in between;     |
+|                                     | once a run; after_step                                            |
+| `cut`                               | call_id, tool, call (its number in the step), chars (of the       |
+|                                     | result), sent (how many of them were sent); after_step            |
 | `cache_miss` (of a log)             | reason (the provider's word), tokens (of the prompt that were not |
 |                                     | read from the cache); after_step: of the request                  |
 | `world`                             | what was kept (of a `GitWorld`: commit, changed, left_out, ...),  |

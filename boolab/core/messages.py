@@ -5,7 +5,7 @@ They are not stored beside its steps: `History` makes them from the steps, for t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple, TypeAlias, overload
 
 from boolab.core.text import count
@@ -87,7 +87,8 @@ class History(Sequence[Message]):
 
     `steps`: the steps; the list may grow. `inputs`: the messages that came in between steps, in order; the list may
     grow. `missing`: what stands for the result of a call that was dropped; by default nothing does. It is given where
-    the messages are for a model: no sentinels are among them then, and no responses that broke off.
+    the messages are for a model: no sentinels are among them then, and no responses that broke off. `cut_texts`: what
+    is sent to a model in place of a result, by the number of its step and its place among the results.
     """
 
     def __init__(
@@ -96,11 +97,13 @@ class History(Sequence[Message]):
         steps: Sequence[Step],
         inputs: Sequence[Input] = (),
         missing: str | None = None,
+        cut_texts: Mapping[tuple[int, int], str] | None = None,
     ) -> None:
         self._messages = list(prompt)
         self._steps = steps
         self._inputs = inputs
         self._missing = missing
+        self._cut_texts = cut_texts
         self._taken = 0
         self._seen = 0
         self._shown = False
@@ -136,10 +139,17 @@ class History(Sequence[Message]):
             self._taken += 1
 
     def _all_results(self, step: Step) -> list[ToolResult]:
-        return [
+        results = [
             result or ToolResult(call.id, self._missing or "", is_error=True)
             for call, result in zip(step.response.tool_calls, step.results, strict=True)
         ]
+        if self._cut_texts:
+            texts = [
+                self._cut_texts.get((step.index, call_index), result.content)
+                for call_index, result in enumerate(results)
+            ]
+            return [result._replace(content=text) for result, text in zip(results, texts, strict=True)]
+        return results
 
     @overload
     def __getitem__(self, index: int) -> Message: ...

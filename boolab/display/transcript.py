@@ -27,7 +27,7 @@ _ELSEWHERE: Final = ("sentinel", "synthesis", "stop", "world")
 """Events that the end of the text shows, and `world`: a fault is shown in its place where files were not kept."""
 _AS_MESSAGES: Final = ("input", "reminder", "nudge", "continuation", "extension", "continued")
 """Events that are shown as messages."""
-_HIDDEN_FACTS: Final = ("after_step", "call_id", "code", "step_number")
+_HIDDEN_FACTS: Final = ("after_step", "call_id", "code", "results", "step_number")
 """Facts of events that are clear from their place, or from the description."""
 
 

@@ -29,7 +29,7 @@ from boolab.runtime.engine.turn import Turn
 from boolab.runtime.models.base import Model
 from boolab.runtime.worlds.protocol import World
 
-_IN_STEPS: Final = frozenset({"block", "branch", "departed", "stop_before_call", "subagent", "synthesis"})
+_IN_STEPS: Final = frozenset({"block", "branch", "cut", "departed", "stop_before_call", "subagent", "synthesis"})
 """Events of a step, or of what led to it; others come at the boundary after it, where a branch begins."""
 _AFTER_STEPS: Final[frozenset[FaultKind]] = frozenset({"compaction", "summary", "score"})
 """The codes of the faults that belong to no step."""

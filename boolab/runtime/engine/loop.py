@@ -31,7 +31,7 @@ from boolab.runtime.engine.decide import (
 )
 from boolab.runtime.engine.keep import keep, open_world
 from boolab.runtime.engine.record import log_end
-from boolab.runtime.engine.summaries import compact, consume_own_cancel, summarise
+from boolab.runtime.engine.summaries import consume_own_cancel, shorten, summarise
 from boolab.runtime.engine.turn import EXECUTE, ORDINARY, Turn
 from boolab.runtime.models.base import partial_of
 from boolab.runtime.tools.execution import execute, execute_together, task_is_cancelled
@@ -75,8 +75,8 @@ async def loop(turn: Turn) -> AsyncGenerator[Step, None]:  # noqa: C901, PLR0912
             if time.perf_counter() - yielded > YIELD_EVERY_S:
                 await asyncio.sleep(0)
                 yielded = time.perf_counter()
-            if turn.context_limit is not None:
-                await compact(turn)
+            if plan.compaction is not None:
+                await shorten(turn)
             request, emit = turn.begin_step()
             try:
                 answer = await plan.model.respond(request, emit)

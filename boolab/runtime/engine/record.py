@@ -6,24 +6,30 @@ Nothing here decides anything, and nothing that decides reads the events.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from math import ceil
 from typing import Any, Final
 
-from boolab.core.context import Context, estimated_tokens
+from boolab.core.context import CHARS_PER_TOKEN, Context, estimated_tokens
 from boolab.core.events import DURING_STEP, FaultKind
-from boolab.core.messages import History, Input, Message, Sentinel, Text, results_message
+from boolab.core.messages import History, Input, Message, Part, Sentinel, StepStart, Text
 from boolab.core.run import Compacted, Run, WrapUp
 from boolab.core.text import flatten
-from boolab.core.types import Event, Step
+from boolab.core.types import Event, Step, ToolResult
 from boolab.errors import describe
+from boolab.harnesses.compaction import CLEARED, Compaction
 
 log = logging.getLogger("boolab.loop")
 log.addHandler(logging.NullHandler())
 
 NOT_EXECUTED: Final = "This call was not executed."
 """What stands for the result of a dropped call, if there is another request."""
+_WARNED: Final = frozenset({"compaction_thrash", "fault", "ignored"})
+"""The kinds of event that are logged as warnings."""
+_ENOUGH_CHARS: Final = 8_000
+_LEAST_CHARS_PER_TOKEN: Final = 2
 SUMMARY: Final = "The conversation so far was shortened. This is a summary of it:\n\n{}"
 
 
@@ -33,22 +39,79 @@ def from_user(text: str) -> Message:
 
 
 class TurnHistory:
-    """The messages of a turn."""
+    """The messages of a turn. `compaction` is what shortens them for the model, if anything does."""
 
-    def __init__(self, prompt: tuple[Message, ...]) -> None:
+    def __init__(self, prompt: tuple[Message, ...], compaction: Compaction | None = None) -> None:
         self.prompt = prompt
         self.steps: list[Step] = []  # the steps on record
         self.inputs: list[Input] = []  # what came in between them
         self.compactions: list[Compacted] = []  # what was summarised, or tried to
-        self.messages = History(prompt, self.steps, self.inputs, NOT_EXECUTED)  # all messages
+        self.cut_texts: dict[tuple[int, int], str] = {}  # what is sent of long results, by step and place
+        self.cleared_results: set[tuple[int, int]] = set()  # the results that were cleared, likewise
+        self.messages = History(prompt, self.steps, self.inputs, NOT_EXECUTED, self.cut_texts)  # all messages
         # what is sent to the model: all messages, or what a compaction left of them
         self.sent: Sequence[Message] = self.messages
         self.next_message = len(prompt)  # the place of the message to come
+        self.changed_requests: set[int] = (
+            set()
+        )  # the steps before whose requests something of the last one was taken away
+        self._compaction = compaction
+        self._summary: tuple[Message, int] | None = None  # the latest summary, and the first step that it leaves
+        self._seen_chars = self._seen_tokens = 0  # of results and messages, where usage shows what they were
 
     def add(self, step: Step, answered: bool) -> None:
         """Put a step on record; `answered`: whether one of its calls has a result."""
         self.steps.append(step)
         self.next_message += 2 if answered else 1
+        if self._compaction is not None:
+            self._calibrate()
+
+    def cut_results(self) -> Iterator[dict[str, Any]]:
+        """Cut the long results of the latest step, before they are sent: for each the facts of an event."""
+        compaction, step = self._compaction, self.steps[-1]
+        if compaction is None or compaction.cut_results is None:
+            return
+        for call_index, result in enumerate(step.results):
+            text = None if result is None else compaction.cut_result(result.content)
+            if result is not None and text is not None:
+                self.cut_texts[step.index, call_index] = text
+                facts = {
+                    "call_id": result.call_id,
+                    "tool": step.response.tool_calls[call_index].name,
+                    "call": call_index + 1,
+                }
+                yield {**facts, "chars": len(result.content), "sent": compaction.cut_results}
+
+    def _calibrate(self) -> None:
+        """Learn from the input of the latest request how many tokens the results before it were."""
+        if len(self.steps) < 2 or self.steps[-1].index in self.changed_requests:  # noqa: PLR2004 - a request and the next
+            return
+        previous, usage = self.steps[-2], self.steps[-1].response.usage
+        previous_usage = previous.response.usage
+        if usage.input_tokens is None or previous_usage.input_tokens is None or previous_usage.output_tokens is None:
+            return
+        tokens = usage.input_tokens - previous_usage.input_tokens - previous_usage.output_tokens
+        if tokens > 0:
+            self._seen_tokens += tokens
+            self._seen_chars += sum(len(content) for _, content in self._sent_results(previous))
+            self._seen_chars += sum(len(message.text) for index, message in self.inputs if index == previous.index + 1)
+
+    @property
+    def chars_per_token(self) -> float:
+        """The characters of a token: as the run's own usage shows, where there is enough of it.
+
+        Results have 2.7 to 3.4 in real logs. Above the usual number it is not moved: a provider that drops the model's
+        reasoning makes results look shorter than they are.
+        """
+        if self._seen_chars < _ENOUGH_CHARS:
+            return CHARS_PER_TOKEN
+        return min(CHARS_PER_TOKEN, max(_LEAST_CHARS_PER_TOKEN, self._seen_chars / self._seen_tokens))
+
+    def _sent_results(self, step: Step) -> Iterator[tuple[int, str]]:
+        """The results of a step that were executed, as they are sent before they are cleared: place and text."""
+        for call_index, result in enumerate(step.results):
+            if result is not None:
+                yield call_index, self.cut_texts.get((step.index, call_index), result.content)
 
     def put(self, message: Message) -> None:
         """Put a message before the next step."""
@@ -62,10 +125,10 @@ class TurnHistory:
             usage = last.response.usage
             tokens_in, tokens_out = usage.input_tokens, usage.output_tokens
             if tokens_in is not None and tokens_out is not None:
-                answers = results_message(last.results)
-                later = [message for index, message in self.inputs if index > last.index]
-                return tokens_in + tokens_out + estimated_tokens([*([answers] if answers else []), *later])
-        return estimated_tokens(self.sent)
+                chars = sum(len(content) for _, content in self._sent_results(last))
+                chars += sum(len(message.text) for index, message in self.inputs if index > last.index)
+                return tokens_in + tokens_out + ceil(chars / self.chars_per_token)
+        return estimated_tokens(self.sent, self.chars_per_token)
 
     @property
     def summary_end(self) -> int:
@@ -78,8 +141,62 @@ class TurnHistory:
 
     def send_summary(self, compacted: Compacted) -> None:
         """Send a summary from now on in place of what it sums up."""
-        head = (*self.prompt, from_user(SUMMARY.format(compacted.summary)))
-        self.sent = Context(head, self.messages, self._place_of(compacted.kept_from))
+        self._summary = (from_user(SUMMARY.format(compacted.summary)), compacted.kept_from)
+        self.changed_requests.add(compacted.before)
+        self.update_sent()
+
+    def results_to_clear(self) -> list[tuple[int, int]]:
+        """The steps and places of the results that a clearing would clear now: the oldest come first."""
+        compaction = self._compaction
+        if compaction is None:
+            return []
+        candidates = [
+            (step.index, call_index)
+            for step in self.steps[self.summary_end - 1 :]
+            for call_index, content in self._sent_results(step)
+            if len(content) > len(CLEARED)
+            and (step.index, call_index) not in self.cleared_results
+            and step.response.tool_calls[call_index].name not in compaction.clear_exclude
+        ]
+        return candidates[: max(0, len(candidates) - compaction.clear_keep)]
+
+    def tokens_of(self, results: Iterable[tuple[int, int]]) -> int:
+        """About how many tokens the prompt has less once these results are cleared."""
+        contents = [dict(self._sent_results(self.steps[number - 1]))[call_index] for number, call_index in results]
+        return int(sum(len(content) - len(CLEARED) for content in contents) / self.chars_per_token)
+
+    def clear(self, results: Iterable[tuple[int, int]], before: int) -> None:
+        """Send a line in place of these results from now on: from the request of step `before`."""
+        self.cleared_results.update(results)
+        self.changed_requests.add(before)
+        self.update_sent()
+
+    def update_sent(self) -> None:
+        """Make the list that is sent: the prompt or the summary, messages without what was cleared, then the rest."""
+        start = 0
+        head: tuple[Message, ...] = ()
+        if self._summary is not None:
+            summary, kept_from = self._summary
+            start, head = self._place_of(kept_from), (*self.prompt, summary)
+        end = self._place_of(max(self.cleared_results)[0] + 1) if self.cleared_results else 0
+        if end > start:
+            start, head = end, (*head, *self._without_cleared(self.messages[start:end]))
+        self.sent = Context(head, self.messages, start)
+
+    def _without_cleared(self, messages: Iterable[Message]) -> Iterator[Message]:
+        number = 0
+        for message in messages:
+            if message.parts and isinstance(message.parts[0], StepStart):
+                number = message.parts[0].step_number
+            is_cleared = [
+                message.role == "tool" and (number, call_index) in self.cleared_results
+                for call_index, _ in enumerate(message.parts)
+            ]
+            if any(is_cleared):
+                parts = zip(message.parts, is_cleared, strict=True)
+                yield Message("tool", tuple(_clear_part(part) if clears else part for part, clears in parts))
+            else:
+                yield message
 
     def _place_of(self, number: int) -> int:
         """The place in the history where a step begins, with the messages that came in before it."""
@@ -88,6 +205,10 @@ class TurnHistory:
             return len(self.messages) - sum(index >= number for index in read)
         position = len(self.prompt) + sum(index < number for index in read)
         return position + sum(1 + (len(step.results) > 0) for step in self.steps[: number - 1] if not step.broke_off)
+
+
+def _clear_part(part: Part) -> Part:
+    return part._replace(content=CLEARED) if isinstance(part, ToolResult) else part
 
 
 @dataclass(slots=True, eq=False)
@@ -112,9 +233,9 @@ class TurnRecord:
     earlier_subagents: tuple[Run, ...] = ()  # the runs that an earlier run of the same turn started
 
     def note(self, kind: str, **payload: Any) -> None:  # noqa: ANN401 - facts of every kind
-        """Record something exceptional. What happens within a step is reported after it, waiting at once."""
+        """Record something exceptional. What happens within a step is reported after it, candidates at once."""
         in_step, n_steps = self._in_step(), len(self._history.steps)
-        if kind in ("fault", "ignored"):
+        if kind in _WARNED:
             facts = {"event": kind, "run_id": self.run_id, "step": n_steps + in_step}
             log.warning("run %s: %s", flatten(self.run_id), flatten(payload["what"]), extra=facts)
         if in_step and kind in DURING_STEP:

@@ -13,6 +13,7 @@ from boolab.core.events import compactions_of
 from boolab.core.messages import Message, Text
 from boolab.core.run import Run
 from boolab.core.types import Event, Step, Usage
+from boolab.harnesses.compaction import cut_text
 from boolab.runtime.engine.decide import handle_idle, is_final
 from boolab.runtime.engine.plan import TurnPlan
 from boolab.runtime.engine.turn import ORDINARY, Turn
@@ -34,6 +35,7 @@ def resume_turn(plan: TurnPlan, run: Run, answer: Message | None = None) -> Turn
     history.compactions += run.compactions
     history.inputs += run.inputs
     history.next_message += len(run.inputs)
+    _restore_results(turn, run)
     charges = [event for event in run.events if "charged" in event.payload]
     last_counts = not _ends_beyond_cap(plan, run)
     turn.times_continued = count_continuations(run.events)
@@ -59,7 +61,7 @@ def resume_turn(plan: TurnPlan, run: Run, answer: Message | None = None) -> Turn
                 ladder.charge(*_charged_usage(event.payload["charged"]))
     for change in changes:
         _change_limits(turn, change)
-    _restore_summary(turn)
+    _restore_sent(turn)
     if answer is not None and run.stop.reason == "step_cap":
         _continue(turn, run, answer)
     elif answer is not None:
@@ -135,12 +137,29 @@ def _charged_usage(charged: Mapping[str, Any]) -> tuple[Usage, int]:
     return usage, charged["tool_calls"]
 
 
-def _restore_summary(turn: Turn) -> None:
-    """Send the latest summary in place of what it sums up, as the run did."""
+def _restore_results(turn: Turn, run: Run) -> None:
+    """Cut and clear the results that the run sent so."""
+    history = turn.history
+    history.changed_requests.update(compacted.before for compacted in run.compactions if not compacted.fault)
+    for event in run.events:
+        facts, step = event.payload, event.payload.get("after_step", 0)
+        if event.kind == "cut":
+            result = run.steps[step - 1].results[facts["call"] - 1]
+            if result is not None:
+                history.cut_texts[step, facts["call"] - 1] = cut_text(result.content, facts["sent"])
+        elif event.kind == "clearing":
+            history.cleared_results.update((number, call_index) for number, call_index in facts["results"])
+            history.changed_requests.add(step + 1)
+
+
+def _restore_sent(turn: Turn) -> None:
+    """Send the latest summary in place of what it sums up, and no result that was cleared, as the run did."""
     history = turn.history
     worked = [compacted for compacted in history.compactions if not compacted.fault]
     if worked:
         history.send_summary(worked[-1])
+    elif history.cleared_results:
+        history.update_sent()
     if len(worked) < len(history.compactions):
         last = history.compactions[-1]
         number = history.steps[last.before - 1].turn if last.before <= len(history.steps) else turn.ladder.turn

@@ -1,5 +1,7 @@
 """The requests outside the loop's steps: the summary after a limit, and the compaction of a long history.
 
+Old results are cleared here too, which needs no request.
+
 Neither ever changes why a turn stops; a failure is noted, and the turn continues without.
 """
 
@@ -8,15 +10,18 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import Final, Literal
 
 from boolab.core.context import Context
 from boolab.core.messages import Message, Text
 from boolab.core.run import Compacted, WrapUp
 from boolab.core.surrogates import whole_text
+from boolab.core.text import count
 from boolab.core.types import Response
 from boolab.errors import INTERRUPTS, ModelError, describe
 from boolab.harnesses.compaction import Summariser
+from boolab.limits.detectors.context import CompactionThrash
 from boolab.runtime.engine.seeds import request_seed
 from boolab.runtime.engine.turn import Turn
 from boolab.runtime.models.base import Request, accept_response, partial_of
@@ -26,6 +31,11 @@ SUMMARY_PROMPT: Final = (
     "You have been stopped by a limit and can call no more tools. Summarise what was done, what was found and what "
     "is left to do."
 )
+
+
+THRASH_COMPACTIONS: Final = 3
+"""After so many compactions in a row Claude Code refuses the next one."""
+_THRASH: Final = CompactionThrash()
 
 
 async def summarise(turn: Turn, static: str) -> asyncio.CancelledError | None:
@@ -48,7 +58,26 @@ async def summarise(turn: Turn, static: str) -> asyncio.CancelledError | None:
     return cancelled
 
 
-async def compact(turn: Turn) -> None:
+async def shorten(turn: Turn) -> None:
+    """Compact the history, or clear old results of it, where it is too long for the next request.
+
+    Raises:
+        asyncio.CancelledError: as `_compact` does.
+    """
+    await _compact(turn)
+    compaction, history = turn.plan.compaction, turn.history
+    if compaction is None or compaction.clear_at is None or history.tokens() <= compaction.clear_at:
+        return
+    # This looks at all results again at each boundary where too little could be cleared, but a run has some hundred.
+    results = history.results_to_clear()
+    tokens = history.tokens_of(results)
+    if results and tokens >= compaction.clear_at_least:
+        history.clear(results, len(history.steps) + 1)
+        what = f"{count(len(results), 'result')} cleared"
+        turn.record.note("clearing", what=what, tokens=tokens, results=[list(key) for key in results])
+
+
+async def _compact(turn: Turn) -> None:
     """Summarise what came first, and send the summary in its place from now on.
 
     A step's calls and results stay together: whole steps are summarised, or kept. If the summary fails, the history is
@@ -105,6 +134,22 @@ def _record_compaction(turn: Turn, compacted: Compacted) -> None:
     turn.record.note("compaction", **facts)
     turn.history.send_summary(compacted)
     turn.ladder.add_compaction()
+    _note_thrash(turn)
+
+
+def _note_thrash(turn: Turn) -> None:
+    """Note once that compactions follow each other with little work in between, as `CompactionThrash` counts."""
+    steps_before = [compaction.before for compaction in turn.history.compactions if not compaction.fault]
+    pairs = zip(steps_before[::-1], steps_before[-2::-1], strict=False)
+    streak = 1 + sum(1 for _ in takewhile(lambda pair: pair[0] - pair[1] <= _THRASH.within, pairs))
+    if streak < THRASH_COMPACTIONS or any(event.kind == "compaction_thrash" for event in turn.record.events):
+        return
+    limit = turn.context_limit or 0
+    what = (
+        f"the history was compacted {count(streak, 'time')} with at most {count(_THRASH.within, 'step')} in between: "
+        f"the limit of {limit:,} tokens leaves little room beside what a compaction keeps"
+    )
+    turn.record.note("compaction_thrash", what=what, value=streak)
 
 
 async def _call_summariser(summarise: Summariser, messages: Sequence[Message]) -> tuple[str, str]:

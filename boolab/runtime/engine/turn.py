@@ -181,7 +181,7 @@ class Turn:
         self.now: Callable[[], int] = (lambda: clock.now() - offset) if offset else clock.now
         self.limits = plan.limits  # those in force
         self.ladder = LadderState(plan.detectors, plan.call_guards, plan.boundary_guards)
-        self.history = TurnHistory(prompt)
+        self.history = TurnHistory(prompt, plan.compaction)
         self.boundary_ms = self.now()  # the time of the latest boundary
         step = self.step = StepState(self.boundary_ms)
         self.record: TurnRecord = TurnRecord(
@@ -329,6 +329,7 @@ class Turn:
             self._charge_parent(response.usage, executed)
         message = history.next_message
         history.add(step, executed > 0)
+        cuts = [*history.cut_results()] if self.plan.compaction is not None else ()
         self.boundary_ms = end_ms
         under_way.state = row.next
         if executed < len(results):
@@ -337,6 +338,8 @@ class Turn:
             for emitted in step_events(message, step):
                 record.emit(emitted)
         under_way.response = None
+        for facts in cuts:
+            record.note("cut", **facts)
         if record.pending:
             record.report_pending()
         return step, self._stop_of(row, pending) if row.stop else None

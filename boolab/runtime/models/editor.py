@@ -127,9 +127,9 @@ class EditorModel(OfflineModel):
         output = [Message("assistant", (*response.tool_calls,))] if response.tool_calls else []
         output_tokens = estimated_tokens(output) or -(-len(response.text) // 4)
         read, write, out = _MICRO_PER_TOKEN
-        written = input_tokens - cached
-        cost = round(cached * read + written * write + output_tokens * out)
-        usage = Usage(input_tokens, output_tokens, cached, None, cost, written, 0)
+        written_tokens = input_tokens - cached
+        cost = round(cached * read + written_tokens * write + output_tokens * out)
+        usage = Usage(input_tokens, output_tokens, cached, None, cost, written_tokens, 0)
         if emit is not None and response.text:
             emit("text", response.text)
         return response._replace(usage=usage)
@@ -165,18 +165,18 @@ class EditorModel(OfflineModel):
         A run that is resumed has no last prompt here: then it was all that stands before the last response.
         """
         messages, whole = [*request.messages], _whole(request.messages)
-        last = self._prompts_by_run.get(request.run_id)
-        if last is None:
-            response_places = [place for place, message in enumerate(messages) if message.role == "assistant"]
-            last = _LastPrompt(messages[: response_places[-1]] if response_places else None)
+        prompt = self._prompts_by_run.get(request.run_id)
+        if prompt is None:
+            response_places = [index for index, message in enumerate(messages) if message.role == "assistant"]
+            prompt = _LastPrompt(messages[: response_places[-1]] if response_places else None)
             if request.run_id and isinstance(whole, History):
-                self._prompts[whole] = self._prompts_by_run[request.run_id] = last
-        last_messages = last.messages
+                self._prompts[whole] = self._prompts_by_run[request.run_id] = prompt
+        previous_messages = prompt.messages
         if request.purpose == "step":
-            last.messages = messages
-        if last_messages is None:
+            prompt.messages = messages
+        if previous_messages is None:
             return 0
-        pairs = takewhile(lambda pair: pair[0] == pair[1], zip(messages, last_messages, strict=False))
+        pairs = takewhile(lambda pair: pair[0] == pair[1], zip(messages, previous_messages, strict=False))
         return self._tokens(message for message, _ in pairs)
 
     def replies_to(self, tool: str) -> bool:

@@ -23,11 +23,12 @@ from typing import Final, NamedTuple
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from boolab.core.clock import Clock, VirtualClock
-from boolab.core.context import Context, estimated_tokens
+from boolab.core.context import CHARS_PER_TOKEN, Context, estimated_tokens
 from boolab.core.messages import History, Message, StepStart
 from boolab.core.run import Run
 from boolab.core.text import count
 from boolab.core.types import Response, Step, ToolCall, ToolResult
+from boolab.harnesses.compaction import CLEARED
 from boolab.runtime.models.base import Emit, OfflineModel, Request
 from boolab.runtime.models.profile import Profile
 from boolab.runtime.models.profile_parts import Reminder
@@ -223,15 +224,19 @@ class SimulatedModel(OfflineModel):
     def _shorten_usage(
         self, response: Response, messages: Sequence[Message], index: int, trajectory: SimulatedTrajectory
     ) -> Response:
-        """The response with the tokens of a request in which a summary replaces the first messages."""
+        """The response with the tokens of a request without what a summary replaces, and what was cleared."""
         head = list(takewhile(lambda message: not _is_response(message), messages))
         first = index if len(head) == len(messages) else messages[len(head)].parts[0].step_number - 1  # type: ignore[union-attr] # checked
         inputs, outputs, cached = response.usage[:3]
-        if first == 0 or inputs is None or outputs is None or cached is None:
+        if inputs is None or outputs is None or cached is None:
             return response
-        start_tokens, tokens = (trajectory.step_at(i).response.usage.input_tokens or 0 for i in (0, first))
-        task_index = next((i for i, message in enumerate(head) if message.role == "user"), 0)
-        removed_tokens = tokens - start_tokens - estimated_tokens(head[task_index + 1 :])
+        removed_tokens = _cleared_chars(messages, trajectory) // CHARS_PER_TOKEN
+        if first:
+            start_tokens, tokens = (trajectory.step_at(i).response.usage.input_tokens or 0 for i in (0, first))
+            task_index = next((i for i, message in enumerate(head) if message.role == "user"), 0)
+            removed_tokens += tokens - start_tokens - estimated_tokens(head[task_index + 1 :])
+        if not removed_tokens:
+            return response
         return response._replace(
             usage=self._rules.usage(max(inputs - removed_tokens, 1), max(cached - removed_tokens, 0), outputs)
         )
@@ -316,6 +321,20 @@ def _task_of(messages: Iterable[Message]) -> str:
 
 def _is_response(message: Message) -> bool:
     return message.role == "assistant" and bool(message.parts) and isinstance(message.parts[0], StepStart)
+
+
+def _cleared_chars(messages: Iterable[Message], trajectory: SimulatedTrajectory) -> int:
+    """By how many characters the model's own results are shorter since they were cleared."""
+    chars = 0
+    results: dict[str, ToolResult] = {}
+    for message in messages:
+        start = message.parts[0] if message.parts else None
+        if isinstance(start, StepStart):
+            results = {result.call_id: result for result in trajectory.step_at(start.step_number - 1).results}
+        for part in message.parts:
+            if isinstance(part, ToolResult) and part.content == CLEARED and part.call_id in results:
+                chars += len(results[part.call_id].content) - len(CLEARED)
+    return chars
 
 
 def _latest_tools(messages: Sequence[Message]) -> list[str]:

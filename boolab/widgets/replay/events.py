@@ -109,7 +109,9 @@ _ROW_EVENTS: Final = frozenset({"sentinel", "synthesis", "stop", "compaction", "
 """Events that stand between steps (see `boolab.widgets.replay.events`), and those of files that were kept."""
 _STEP_EVENTS: Final = frozenset({"subagent", "ignored", "retry", "throttled"})
 """Events of the step in which they happened; all others come after it."""
-_LEFT_OUT_KEYS: Final = frozenset({"after_step", "call_id", "code", "step_number", "what", "text", "wait_ms"})
+_LEFT_OUT_KEYS: Final = frozenset(
+    {"after_step", "call_id", "code", "results", "step_number", "what", "text", "wait_ms"}
+)
 
 
 def moments_of(run: Run, opening: Mapping[int, Message], shown_ids: Collection[str] = ()) -> list[list[dict[str, Any]]]:

@@ -69,7 +69,8 @@ def test_branch_under_the_same_rules_equals_the_run(data: Any) -> None:
         "seed": 5,
     }
     if data.draw(st.booleans()):
-        options["compaction"] = bl.Compaction(at_tokens=data.draw(st.integers(1, 60)), keep_steps=1)
+        at_tokens, clear_at = data.draw(st.integers(1, 60)), data.draw(st.sampled_from([None, 20]))
+        options["compaction"] = bl.Compaction(at_tokens=at_tokens, keep_steps=1, clear_at=clear_at, cut_results=4)
     model = bl.ScriptedModel(script, summary="So far.")
     first = play(model, **options)
     at = data.draw(st.integers(0, first.n_steps))

@@ -255,7 +255,15 @@ def some_compactions() -> st.SearchStrategy[Compaction | None]:
         raise RuntimeError("no")
 
     by: st.SearchStrategy[Any] = st.sampled_from(["model", "model", shorten, shorten_later, break_off])
-    kinds = st.builds(Compaction, at_tokens=st.integers(1, 60), keep_steps=st.integers(0, 3), by=by)
+    kinds = st.builds(
+        Compaction,
+        at_tokens=st.integers(1, 60),
+        keep_steps=st.integers(0, 3),
+        by=by,
+        clear_at=st.one_of(st.none(), st.integers(1, 60)),
+        clear_keep=st.integers(0, 2),
+        cut_results=st.one_of(st.none(), st.integers(0, 60)),
+    )
     return st.one_of(st.none(), kinds, kinds)
 
 
