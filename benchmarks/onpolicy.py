@@ -1,8 +1,8 @@
 """Does it come true? What recordings of a real model predict under other limits, beside what the model then does, live.
 
 The model is SmolLM2-135M in this process (`bl.LocalModel`), the tasks are `boolab.runtime.tasks.families`: `fix`, edits
-until a test passes, and `maze`, a way to a door. They are recorded under a cap of 20 steps. Then the same tasks run
-again with the same seeds under other settings.
+until a test passes, `maze`, a way to a door, and `lookup`, a word in one of some files. They are recorded under a cap
+of 20 steps. Then the same tasks run again with the same seeds under other settings.
 
 Equality: a pair is equal if each call, each result, the number of steps, the reason of the stop and, within its bounds,
 the success are what the counterfactual of the recorded run predicts. Promise: records of 100 runs are drawn from the

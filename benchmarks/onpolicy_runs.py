@@ -97,10 +97,13 @@ _INFORMED: Final = _FIX.prompt.replace("Then answer done.", f"Then answer done. 
 ARMS: Final = (
     Arm("fix", "recorded", FAMILIES["fix"], label="fix, cap 20"),
     Arm("maze", "recorded", FAMILIES["maze"], label="maze, cap 20"),
+    Arm("lookup", "recorded", FAMILIES["lookup"], label="lookup, cap 20"),
     _limits("fix", "a cap of 8", max_steps=TIGHT),
     _limits("fix", "a doom loop of 3", doom_loop=3),
     _limits("maze", "maze: a cap of 6", max_steps=6),
     _limits("maze", "maze: a doom loop of 3", doom_loop=3),
+    _limits("lookup", "lookup: a cap of 3", max_steps=3),
+    _limits("lookup", "lookup: a doom loop of 2", doom_loop=2),
     _limits("fix", "a tool budget of 9", tool_budget=9),
     Arm("fix-cycle", "equality", _FIX, {}, {"stop": CYCLES | bl.max_steps(LOOSE)}, {}, "fix",
         {"rules": [CYCLES]}, "a detector: a cycle of 2 calls, 3 times"),

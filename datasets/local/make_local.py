@@ -14,8 +14,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from boolab import save_runs, stored_runs
-from boolab.runtime.tasks.families import FAMILIES
 
+NAMES = ("fix", "maze")
+"""The families of tasks that have a set."""
 MOST = 200
 """How many runs a set has at most."""
 
@@ -23,7 +24,7 @@ MOST = 200
 def main(arguments: Sequence[str]) -> None:
     """Make a file for each family."""
     folder, out = Path(arguments[0]), Path(arguments[1] if len(arguments) > 1 else Path(__file__).parent)
-    for name in FAMILIES:
+    for name in NAMES:
         runs = sorted(stored_runs(folder / f"{name}.db"), key=lambda run: run.seed or 0)[:MOST]
         settings = {"set": f"local-{name}", "ended_by": "agent"}
         save_runs([replace(run, settings=settings) for run in runs], out / f"local-{name}.jsonl.bz2")

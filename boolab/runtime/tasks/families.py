@@ -1,4 +1,6 @@
-"""Two families of tasks for a small language model: `FIX`, edits until a test passes, and `MAZE`, rooms with a door.
+"""Families of tasks for a small language model.
+
+`FIX` is edits until a test passes, `MAZE` rooms with a door, `LOOKUP` files of which one has a word.
 
 A task is a number: it gives the world. The tool computes the state of the world from the calls in the history, so a
 branch or a resumed run continues in the same world. Success is read off the tool's results, not off what the model
@@ -195,4 +197,52 @@ MAZE: Final = TaskFamily(
     task_of=lambda number: f"task {number}: {_exits(_rooms(number)[0], _SIZE)}",
 )
 
-FAMILIES: Final = {family.name: family for family in (FIX, MAZE)}
+# --- lookup -----------------------------------------------------------------------------------------------------------
+
+_FILES: Final = "abcdefghij"
+_WORDS: Final = ("apple", "bridge", "candle", "forest", "lemon", "piano", "river", "tiger", "window")
+
+
+def _places(number: int) -> tuple[str, str, str]:
+    """The names of the files, the one that has the word, and the word."""
+    chance = random.Random(f"lookup{number}")  # noqa: S311 - no secret
+    files = _FILES[: chance.choice([3, 4, 6, 8, 10])]
+    return files, chance.choice(files), chance.choice(_WORDS)
+
+
+def _look(file: str, place: str) -> str:
+    return f"found in {file}" if file == place else f"not in {file}"
+
+
+@tool(read_only=True)
+def look(file: Literal["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"], context: ToolContext) -> str:
+    """Look into a file."""
+    files, place, _ = _places(_number_of(context))
+    return _look(file, place) if file in files else f"no file {file}"
+
+
+def _lookup_example(word: str, files: str, looks: str) -> str:
+    lines = [f"task 0: find {word} in {' '.join(files)}"]
+    for file in looks:
+        lines += [f"> look {file}", _look(file, looks[-1])]
+    return _example(*lines, "> answer found")
+
+
+def _lookup_task(number: int) -> str:
+    files, _, word = _places(number)
+    return f"task {number}: find {word} in {' '.join(files)}"
+
+
+LOOKUP: Final = TaskFamily(
+    name="lookup",
+    prompt="Look into one file after the other until the word is found. Then answer found."
+    + _lookup_example("honey", "abcdefg", "abcdef")
+    + _lookup_example("water", "abcdefghi", "acbdfegh")
+    + _lookup_example("music", "abcd", "abdc"),
+    tool=look,
+    answer="found",
+    solved="found",
+    task_of=_lookup_task,
+)
+
+FAMILIES: Final = {family.name: family for family in (FIX, MAZE, LOOKUP)}
