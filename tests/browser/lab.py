@@ -38,6 +38,8 @@ ENDED: Final = (
     "Subshell identifier not available in the closeout sequence",
 )
 """What JupyterLab says when a kernel ends before it has answered what it was asked at its start."""
+SLOW: Final = "is taking too long to activate"
+"""What JupyterLab says of each of its parts on a machine with much else to do."""
 NO_MODEL: Final = "widget model not found"
 """What JupyterLab may say of each live view in a notebook without a kernel: it depends on which of two loads first."""
 START_S: Final = 60
@@ -167,7 +169,7 @@ def lab_in(browser: Browser, folder: Path) -> Iterator[Lab]:
         _wait_for(url, token, server, folder / "server.log")
         context = browser.new_context(viewport={"width": 1280, "height": 900})
         context.set_default_timeout(PATIENCE_MS)
-        watch = Watch(context, home=(url, url.replace("http", "ws"), *INSIDE), known=(*VERSIONS, *ENDED))
+        watch = Watch(context, home=(url, url.replace("http", "ws"), *INSIDE), known=(*VERSIONS, *ENDED, SLOW))
         page = context.new_page()
         page.goto(f"{url}lab?token={token}")
         page.wait_for_function("window.jupyterapp && window.jupyterapp.restored", timeout=4 * PATIENCE_MS)
