@@ -291,7 +291,8 @@ def informed(folder: Path) -> Iterator[Row]:
         if not paired:
             continue
         recorded, live = ([*runs] for runs in zip(*paired, strict=True))
-        silent = bl.counterfactual(recorded, grid={"max_steps": [TIGHT]}, progress=False).set_index("run_id")
+        cap = arm.settings["max_steps"]
+        silent = bl.counterfactual(recorded, grid={"max_steps": [cap]}, progress=False).set_index("run_id")
         before = [bool(silent.loc[run.run_id, "kept_lower"]) for run in recorded]
         gained = sum(run.success is True and not kept for run, kept in zip(live, before, strict=True))
         lost = sum(run.success is not True and kept for run, kept in zip(live, before, strict=True))
@@ -301,8 +302,15 @@ def informed(folder: Path) -> Iterator[Row]:
             successes(live),
             f"of {len(live)} succeed",
             detail=f"silent, by the recording: {sum(before)}; {gained} gained, {lost} lost, p = {chance:.2g}; "
-            f"{sum(run.n_steps for run in live)} steps, silent {int(silent['steps'].sum())}",
+            f"{sum(run.n_steps for run in live)} steps, silent {int(silent['steps'].sum())}; "
+            f"{new_tokens(live, cap):.0f} tokens a step that are not cached, silent {new_tokens(recorded, cap):.0f}",
         )
+
+
+def new_tokens(runs: Iterable[bl.Run], cap: int) -> float:
+    """How many tokens of a prompt are not in the cache, on average over the first steps of runs."""
+    usages = [step.response.usage for run in runs for step in run.steps[:cap]]
+    return float(np.mean([(usage.input_tokens or 0) - (usage.cached_tokens or 0) for usage in usages]))
 
 
 def stopped(folder: Path) -> Iterator[Row]:

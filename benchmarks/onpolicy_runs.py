@@ -91,6 +91,10 @@ CYCLES: Final = bl.cycle(2, 3)
 SUMMARIES: Final = bl.Compaction(at_tokens=300, keep_steps=2)
 NUDGE: Final = bl.Guard(detector=bl.detectors.RepeatStreak("canonical"), ladder=((3, "nudge"),))
 _NUDGED: Final = bl.policies["boocode"].vary(name="boocode, nudge at 3", detectors={"guards": (NUDGE,)})
+_LAST_STEP: Final = bl.policies["boocode"].vary(
+    name="boocode, last step stated", last_step={"action": "tool_choice_none", "text_finishes": True}
+)
+"""Not opencode's own policy, which also summarises the history in a window as small as this model's."""
 _FIX: Final = FAMILIES["fix"]
 _INFORMED: Final = _FIX.prompt.replace("Then answer done.", f"Then answer done. You have {TIGHT} turns.")
 
@@ -119,8 +123,10 @@ ARMS: Final = (
         base="fix", label="each request ends with the turns that are left"),
     Arm("informed-in-prompt", "informed", _FIX, {"prompt": _INFORMED, "max_steps": TIGHT}, base="fix",
         label="the system prompt has how many turns there are"),
-    Arm("informed-last", "informed", _FIX, {"policy": "opencode_v2", "max_steps": TIGHT, **FREE}, base="fix",
-        label="the last request states that it is the last (opencode_v2)"),
+    Arm("informed-last-step", "informed", _FIX, {"policy": _LAST_STEP, "max_steps": TIGHT, **FREE}, base="fix",
+        label="the last request states that it is the last, and takes no calls"),
+    Arm("informed-maze", "informed", FAMILIES["maze"], {"policy": bl.fixed_turns(6), "max_steps": 6, **FREE},
+        base="maze", label="maze, a cap of 6: each request ends with the turns that are left"),
     Arm("nudged", "nudges", _FIX, {"policy": _NUDGED}, base="fix", label="fix, a nudge at 3 equal calls"),
     Arm("nudged-maze", "nudges", FAMILIES["maze"], {"policy": _NUDGED}, base="maze",
         label="maze, a nudge at 3 equal calls"),

@@ -12,7 +12,7 @@ import pytest
 
 import boolab as bl
 from benchmarks import onpolicy
-from benchmarks.onpolicy_runs import ARMS, RECORDINGS, Recorder, runs_of
+from benchmarks.onpolicy_runs import ARMS, LOOSE, RECORDINGS, Arm, Recorder, runs_of
 from boolab.core.types import Response, ToolCall
 from boolab.runtime.models.base import Request
 from boolab.runtime.tasks.families import FAMILIES, TaskFamily
@@ -80,6 +80,13 @@ def test_a_live_run_that_differs_is_counted_and_named() -> None:
     outcomes = onpolicy.compare(runs, [cut[0], other], grid={"max_steps": [3]})
     assert all(outcomes[0])
     assert outcomes[1] == (False, False, True, False)
+
+
+@pytest.mark.parametrize("arm", [arm for arm in ARMS if arm.size == "informed"], ids=lambda arm: arm.name)
+def test_informed_runs_differ_in_words_about_the_limit_only(arm: Arm) -> None:
+    policy = bl.policies.get(arm.settings.get("policy", "boocode"), arm.settings.get("policy"))
+    assert set(policy.seen) <= {"last_step", "reminder"}
+    assert arm.settings["max_steps"] < LOOSE
 
 
 @pytest.mark.slow
