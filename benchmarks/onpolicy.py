@@ -309,7 +309,8 @@ def informed(folder: Path) -> Iterator[Row]:
 
 def new_tokens(runs: Iterable[bl.Run], cap: int) -> float:
     """How many tokens of a prompt are not in the cache, on average over the first steps of runs."""
-    usages = [step.response.usage for run in runs for step in run.steps[:cap]]
+    steps = itertools.chain.from_iterable(run.steps[:cap] for run in runs)
+    usages = [step.response.usage for step in steps]
     return float(np.mean([(usage.input_tokens or 0) - (usage.cached_tokens or 0) for usage in usages]))
 
 

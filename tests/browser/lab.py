@@ -36,6 +36,7 @@ ENDED: Final = (
     "Could not restore the debugger state: Canceled future",
     "History was unable to be retrieved",
     "Subshell identifier not available in the closeout sequence",
+    "WebSocket is closed before the connection is established",
 )
 """What JupyterLab says when a kernel ends before it has answered what it was asked at its start."""
 SLOW: Final = "is taking too long to activate"
