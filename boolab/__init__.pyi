@@ -78,7 +78,9 @@ from boolab.stats.cost.context import context_df as context_df
 from boolab.stats.cost.context_costs import context_costs as context_costs
 from boolab.stats.cost.context_policy import ContextPolicy as ContextPolicy
 from boolab.stats.cost.misses import cache_misses_df as cache_misses_df
+from boolab.stats.cost.repriced import repriced as repriced
 from boolab.stats.cost.threshold import compaction_threshold as compaction_threshold
+from boolab.stats.cost.worst_case import worst_case as worst_case
 from boolab.stats.deadlines import deadline as deadline
 from boolab.stats.deadlines import deadline_margins as deadline_margins
 from boolab.stats.learn.learn_stop import learn_stop as learn_stop

@@ -44,6 +44,7 @@ EPILOG: Final = """
       boolab cost ~/.claude/projects --since 7d
       boolab cost logs/ --by tool,model
       boolab cost logs/ --misses
+      boolab cost logs/ --tails
       boolab cost logs/ --units
       boolab cost logs/ --by path --csv paths.csv
       boolab cost logs/ --compact-at 60000 80000 100000 --keep 1
@@ -89,10 +90,20 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="print what budgets in cost, tokens, steps, context or minutes save, each of which stops 5%% of the turns",
     )
     shown.add_argument(
+        "--tails",
+        action="store_true",
+        help="print how dear, long and slow the worst turns or runs are, with intervals that count whole tasks",
+    )
+    shown.add_argument(
+        "--model",
+        metavar="MODEL",
+        help="print the recorded tokens at the list prices of this model: arithmetic, no forecast (default: none)",
+    )
+    shown.add_argument(
         "--csv",
         metavar="FILE",
-        help="write the rows of --by, or else of --misses, of --units or of other context policies, to this .csv file; "
-        "by tool without them (default: none)",
+        help="write the rows of the first table that is printed, in the order of these options, to this .csv file; by "
+        "tool without one (default: none)",
     )
     policy = parser.add_argument_group("what another context policy would have cost, if the steps stay the same")
     policy.add_argument(
@@ -153,11 +164,14 @@ def _tables(
     """The tables that are asked for, each as text and as a frame."""
     from boolab.report.context_text import policies_text
     from boolab.report.cost_text import causes_text, misses_text, units_text
+    from boolab.report.tails_text import repriced_text, tails_text
     from boolab.stats.cost.budgets import compare_units
     from boolab.stats.cost.causes import causes_frame
     from boolab.stats.cost.context_costs import costs_frame
     from boolab.stats.cost.misses import misses_frame
     from boolab.stats.cost.policy_costs import basis_of
+    from boolab.stats.cost.repriced import repriced
+    from boolab.stats.tails import tails_df
 
     if args.by is not None:
         causes = causes_frame(allocated, args.by)
@@ -168,6 +182,12 @@ def _tables(
     if args.units:
         units = compare_units(reading.runs)
         yield units_text(units), units
+    if args.tails:
+        tails = tails_df(reading.runs)
+        yield tails_text(tails, reading.runs), tails
+    if args.model is not None:
+        requests = repriced(reading.runs, args.model)
+        yield repriced_text(requests), requests
     if policies := _policies(args):
         basis = basis_of(allocated)
         yield policies_text(basis, policies), costs_frame(basis, policies)

@@ -35,7 +35,7 @@ from boolab.frames.runs import Runs, as_runs, known_sum
 from boolab.harnesses.registry import provider_of_source
 
 _MAX_NAMES: Final = 3  # models in a note
-_BY_NAME: Final = "litellm"
+PROVIDER_BY_NAME: Final = "litellm"
 """For the price table: the provider that a name such as `openai/gpt-5` begins with, else the one that has the model."""
 
 
@@ -112,7 +112,7 @@ def price_notes(runs: Sequence[Run]) -> tuple[str, ...]:
 
 def provider_of(run: Run) -> str:
     """The provider of a run's models for the price table: that of the source, else that of each model's name."""
-    return provider_of_source(run.source) or _BY_NAME
+    return provider_of_source(run.source) or PROVIDER_BY_NAME
 
 
 def request_of(step: Step, run: Run) -> PricedRequest:

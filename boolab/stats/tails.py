@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any, Final
 
 import numpy as np
@@ -105,8 +106,7 @@ def tails_df(
     keys = [key for key in question.keys if key != "scope" and (as_it_is is grid or key != "max_steps")]
     tails = [
         (names, name, _tail(part, name, confidence, limits.get(name)))
-        for names, part in _groups(rows, keys)
-        for name in TAIL_MEASURES
+        for (names, part), name in product(_groups(rows, keys), TAIL_MEASURES)
     ]
     heads = pd.DataFrame([names for names, _, _ in tails], columns=keys)
     data: dict[str, Any] = {key: cells(heads[key].tolist(), str(rows[key].dtype)) for key in keys}

@@ -1,6 +1,7 @@
 """The command `boolab cost`: the bill, its causes, and misses of the cache."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -170,3 +171,30 @@ def test_cost_refuses_policies_of_runs_without_prices(capsys: pytest.CaptureFixt
     text = " ".join(capsys.readouterr().out.split())
     assert "left out: the tokens of its requests are not on record." in text
     assert "$" not in text
+
+
+def test_cost_prints_tails_and_writes_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    steps = session().steps
+    runs = [replace(session(), run_id=f"r{n}", task=f"t{n}", steps=steps[: 2 + n % 8]) for n in range(90)]
+    path, out = tmp_path / "runs.jsonl", tmp_path / "tails.csv"
+    bl.save_runs(runs, path)
+    assert main(["cost", str(path), "--tails", "--csv", str(out)]) == 0
+    words = " ".join(capsys.readouterr().out.split())
+    assert words.startswith("90 runs of 90 tasks, as recorded; 95% intervals count tasks. half within 95% within most")
+    assert "The dearest run cost $0.40. A step cap of 9, the most steps on record, bounds it by $10.81" in words
+    assert "no interval: no hard limit bounds it" in words
+    assert pd.read_csv(out)["measure"].tolist() == ["cost_usd", "steps", "minutes"]
+
+
+def test_cost_prints_how_many_tasks_tails_need(saved: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cost", saved, "--tails"]) == 0
+    assert "the upper end of the 95% needs 71 more tasks" in " ".join(capsys.readouterr().out.split())
+
+
+def test_cost_prints_the_tokens_at_another_price(saved: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cost", saved, "--model", "claude-haiku-4-5"]) == 0
+    words = " ".join(capsys.readouterr().out.split())
+    assert "The tokens of 9 requests at the list prices of claude-haiku-4-5:" in words
+    assert "That is arithmetic on the tokens on record" in words
+    dollars = [float(word[1:]) for word in words.split() if word.startswith("$")]
+    assert dollars[1] == pytest.approx(dollars[0] / 3, abs=0.01)

@@ -37,6 +37,7 @@ TOP: Final = """
     trial watch with_subagents bills_df cache_misses_df context_df cost_by
     ContextPolicy context_costs
     tails_df compaction_threshold
+    repriced worst_case
 """
 """What `bl` has: what a first page of a tutorial needs. All else is in its subpackages."""
 

@@ -36,6 +36,7 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "with_subagents": lambda runs: bl.runs_df(bl.with_subagents(runs)),
     "save_runs": lambda runs: saved(runs),  # noqa: PLW0108
     "bills_df": bl.bills_df,
+    "repriced": bl.repriced,
     "context_df": bl.context_df,
     "compare_units": bl.compare_units,
     "cost_by": bl.cost_by,

@@ -28,6 +28,7 @@ from boolab.harnesses.presets import get_policy, identity_under
 from boolab.limits.call_identity import uncalled_note
 from boolab.limits.table import OBJECTIVES, MeasureName
 from boolab.logs.list_prices import price_notes
+from boolab.stats.cost.repriced import refuse_repriced
 from boolab.stats.finding import pairs
 from boolab.stats.intervals import check_confidence
 from boolab.stats.recommend.budget import budget_of, order_for_budget
@@ -139,8 +140,8 @@ def recommend(
         this share of units to come costs more under it, by itself).
 
     Raises:
-        SettingError: if an argument is not one of those above, or a recording does not show what the policy's limits
-            would do; it names the policy and why.
+        SettingError: if an argument is not one of those above, the frame is that of `repriced`, or a recording does not
+            show what the policy's limits would do; it names the policy and why.
 
     Example:
         >>> import boolab as bl
@@ -149,7 +150,7 @@ def recommend(
         >>> decision.action, decision.evidence["more_needed"]
         ('not_yet', 9)
     """
-    _check(keep, confidence, objective, success, labels, unlabelled, dependence, grid, share)
+    _check(recorded, keep, confidence, objective, success, labels, unlabelled, dependence, grid, share)
     budget_asked = budget_of(budget, share)
     if labels == "desk":
         given = {"by": by, "success": success, "grid": grid, "policy": policy, "success_value": success_value}
@@ -296,6 +297,7 @@ def decide_at_desk(
 
 
 def _check(
+    recorded: object,
     keep: float,
     confidence: float,
     objective: str,
@@ -307,6 +309,7 @@ def _check(
     share: float,
 ) -> None:
     """Raise `SettingError` for an argument that is not accepted."""
+    refuse_repriced(recorded)
     check_confidence(confidence)
     check_confidence(keep, "keep")
     check_confidence(share, "share")
