@@ -7,7 +7,7 @@ import sys
 from textwrap import fill
 from typing import Any, Final
 
-from boolab.cli.arguments import add_budget, add_logs, add_question, option_of, study_from
+from boolab.cli.arguments import add_budget, add_logs, add_question, option_of, parse_positive, study_from
 from boolab.cli.help import Command
 from boolab.core.commands import insert_program
 from boolab.core.text import replace_controls
@@ -56,6 +56,13 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="show what changes in the harness's files as a diff, and write it; PATH is the folder of the project, or "
         "a file in place of the usual one (default: nothing is written; without PATH the current folder)",
     )
+    group = parser.add_argument_group("the context, without LOGS")
+    for option, text in (
+        ("--compact-at", "the compaction threshold: above so many tokens the history is summarised"),
+        ("--window", "the context window of the model, where the threshold is a part of it"),
+        ("--max-output", "the most tokens of a response of the model, likewise"),
+    ):
+        group.add_argument(option, metavar="TOKENS", type=parse_positive, help=f"{text} (default: not set)")
     add_question(parser)
     add_budget(parser)
 
@@ -80,6 +87,9 @@ def run(args: argparse.Namespace) -> int:
 
 def _exported_settings(args: argparse.Namespace) -> Export:
     """The export of what is recommended for the logs, or else of the limits that the options give."""
+    if args.logs and args.compact_at is not None:
+        msg = "--compact-at: it is not recommended from LOGS; export it by itself"
+        raise SettingError(msg)
     if args.logs:
         recommendation = study_from(args).found
         args.unanswered = not recommendation.limits_by_group()
@@ -93,7 +103,8 @@ def _exported_settings(args: argparse.Namespace) -> Export:
         if option_values is not None and len(option_values) != 1:
             raise SettingError(f"{option_of(axis)}: several values need LOGS to choose from; expected one value")
         values[axis] = option_values[0] if option_values else None
-    if not any(value is not None for value in values.values()):
+    values |= {name: getattr(args, name) for name in ("compact_at", "window", "max_output")}
+    if args.compact_at is None and not any(values[axis] is not None for axis in LIMITS):
         msg = "there is nothing to export: give a limit such as --max-steps 56, or LOGS to recommend one from"
         raise SettingError(msg)
     from boolab.harnesses.presets import get_policy

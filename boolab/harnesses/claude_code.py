@@ -7,11 +7,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, Final
 
+from boolab.core.run import Run
 from boolab.harnesses.exports.export import limit_words, option_words
 from boolab.harnesses.exports.step_cap import limited_steps
 from boolab.harnesses.exports.values import Change, Limits, Part, Sets, Target, agent_file, comment, subagent_part
 from boolab.harnesses.groups import About, Cap
-from boolab.harnesses.harness import STEPS, AgentFiles, ConfigFile, ConfigLimit, Harness, Native, number_of
+from boolab.harnesses.harness import (
+    STEPS,
+    AgentFiles,
+    ConfigFile,
+    ConfigLimit,
+    Harness,
+    Native,
+    native_threshold,
+    number_of,
+)
 from boolab.harnesses.policy import Policy
 from boolab.io.json_input import mapping
 from boolab.limits.call_identity import exclude_tools, split_identity
@@ -21,6 +31,11 @@ PRESET: Final = "claude_code"
 VERSION: Final = "2.1.330"
 HOOK_LIMITS: Final = tuple(name for name in LIMITS if name not in ("max_steps", "max_tokens", "max_cost"))
 """Those that only the hook has; it has the step cap too."""
+COMPACT_AT: Final = "CLAUDE_AUTOCOMPACT_PCT_OVERRIDE"
+_WINDOW: Final = 200_000
+_LARGE_WINDOW: Final = 1_000_000
+_KEPT_FOR_OUTPUT: Final = 20_000
+_KEPT_FREE: Final = 13_000
 HOOK_IDENTITIES: Final = ("canonical", "ordered", "call+result", "tool")
 
 _VERIFIED: Final = f"run, {VERSION}, a scripted model"
@@ -56,13 +71,72 @@ def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple
         values = {**limits.given, **({} if cap is None else {"max_steps": cap})}
         line = _hook(limits, {name: values[name] for name in all_hooked})
         parts.append(_command(line, place_text, () if parts else comments, all_hooked))
+    if limits.compact_at is not None and limits.compact_at <= _latest_threshold(limits.window, limits.max_output):
+        percent = compaction_percent(limits.compact_at, limits.window, limits.max_output)
+        line = f"{COMPACT_AT}={percent} claude"
+        place_text = "an environment variable, which must be set where Claude Code starts."
+        parts.append(_command(line, place_text, () if parts else comments, ()))
     if not parts:
         parts.append(Part(language="shell", text=comment("shell", comments), how="nothing of this can be set."))
     return tuple(parts), tuple(remarks)
 
 
+def compaction_percent(compact_at: int, window: int | None = None, max_output: int | None = None) -> int:
+    """The percentage for a compaction threshold: of the window less what is kept for the response.
+
+    Example:
+        >>> compaction_percent(70_000, 200_000, 32_000), compaction_threshold_of(38, 200_000, 32_000)
+        (38, 68400)
+    """
+    return 100 * compact_at // _usable_window(window, max_output)
+
+
+def compaction_threshold_of(percent: float, window: int | None = None, max_output: int | None = None) -> int:
+    """The tokens at which Claude Code compacts with a percentage, which can only lower its own threshold."""
+    usable = _usable_window(window, max_output)
+    return min(int(usable * percent / 100), _latest_threshold(window, max_output))
+
+
+def _usable_window(window: int | None, max_output: int | None) -> int:
+    return (window or _WINDOW) - min(max_output or _KEPT_FOR_OUTPUT, _KEPT_FOR_OUTPUT)
+
+
+def _latest_threshold(window: int | None, max_output: int | None) -> int:
+    """The threshold without the variable."""
+    return _usable_window(window, max_output) - _KEPT_FREE
+
+
+def _recorded_threshold(percent: float, run: Run) -> int:
+    """The threshold in a run. A log of Claude Code has the window only with the bill of the run."""
+    window = run.context_window
+    if window is None:
+        prompts = [step.response.usage.input_tokens or 0 for step in run.steps]
+        window = _LARGE_WINDOW if "[1m]" in run.model or max(prompts, default=0) > _WINDOW else _WINDOW
+    return compaction_threshold_of(percent, window)
+
+
+def _compaction_notes(limits: Limits) -> Iterator[str]:
+    if limits.compact_at is None:
+        return
+    window, latest = limits.window or _WINDOW, _latest_threshold(limits.window, limits.max_output)
+    if limits.compact_at > latest:
+        yield (
+            f"The compaction threshold is not set: in a window of {window:,} tokens Claude Code compacts at {latest:,} "
+            f"tokens without it, and {COMPACT_AT} can only lower that."
+        )
+        return
+    percent = compaction_percent(limits.compact_at, limits.window, limits.max_output)
+    threshold = compaction_threshold_of(percent, limits.window, limits.max_output)
+    yield (
+        f"In a window of {window:,} tokens, {percent}% make Claude Code compact at {threshold:,} tokens: whole percent "
+        f"of {_usable_window(limits.window, limits.max_output):,}. Issues report versions that ignore the variable "
+        "(anthropics/claude-code 36381, 57567, 82761): boolab audit compares it with the compactions in the logs."
+    )
+
+
 def _own_notes(limits: Limits, hooked: Sequence[str]) -> Iterator[str]:
     """How the numbers are counted here, and for whom they hold."""
+    yield from _compaction_notes(limits)
     if limits.agent is not None and limits.max_steps is not None:
         yield (
             f"Claude Code {VERSION} holds maxTurns for subagents only: with --agent {agent_file(limits)} the main loop "
@@ -119,6 +193,9 @@ _TARGET: Final = Target(
         "max_tokens": "Claude Code has no limit on tokens, and its hooks carry none; --max-budget-usd is the nearest."
     },
     build=build,
+    # anthropics/claude-code issue 31806: min(floor(usable * percent / 100), usable - 13,000), which the recorded
+    # compactions at 166.8k to 167.8k of a window of 200,000 agree with
+    compaction=f"`{COMPACT_AT}=N` in the environment, N percent of the window less what is kept for the response",
 )
 
 
@@ -140,6 +217,7 @@ _CLAUDE_CODE: Final = Policy(
 def _settings(document: Mapping[str, Any]) -> Iterator[ConfigLimit]:
     turns = mapping(document.get("env")).get(_MAX_TURNS)
     yield ConfigLimit(_MAX_TURNS, number_of(turns))
+    yield ConfigLimit(COMPACT_AT, number_of(mapping(document.get("env")).get(COMPACT_AT)))
 
 
 _MAX_TURNS: Final = "CLAUDE_CODE_MAX_TURNS"
@@ -157,6 +235,7 @@ HARNESS: Final = Harness(
             _MAX_TURNS: STEPS,
             "max_cost": Native("max_cost"),
             "max_budget_usd": Native("max_cost"),
+            COMPACT_AT: native_threshold(_recorded_threshold),
         }
     },
     agent_files=(AgentFiles(".claude/agents", "claude_code", ("maxTurns",)),),

@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from boolab.harnesses.exports.values import Change, JSONValue, Limits, Part, Sets, Target, comment, settings_part
-from boolab.harnesses.harness import ConfigFile, ConfigLimit, Harness, Native, is_amount
+from boolab.harnesses.harness import ConfigFile, ConfigLimit, Harness, Native, is_amount, native_threshold
 from boolab.io.json_input import mapping
 
 VERSION: Final = "0.169.0"
+COMPACT_AT: Final = "model_auto_compact_token_limit"
 TABLE: Final = ("features", "rollout_budget")
 
 
@@ -17,6 +18,10 @@ def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple
     """config.toml with the rollout budget."""
     remarks: list[str] = []
     changes: tuple[Change, ...] = ()
+    threshold: tuple[Change, ...] = ()
+    if limits.compact_at is not None:
+        threshold = (Change((COMPACT_AT,), limits.compact_at),)
+        remarks.append(_describe_compaction(limits))
     if limits.max_tokens is not None:
         remarks += [
             f"rollout_budget is under development in Codex {VERSION}, and off unless it is enabled.",
@@ -41,11 +46,28 @@ def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple
     if limits.agent is not None:
         remarks.append("Codex has one set of limits for all agents.")
     text = comment("toml", [*remarks, *notes])
+    text += "".join(f"{path[-1]} = {_toml(value)}\n" for path, value in threshold)  # before any table
+    text += "\n" if threshold and changes else ""
     if changes:
         text += f"[{'.'.join(TABLE)}]\n" + "".join(f"{path[-1]} = {_toml(value)}\n" for path, value in changes)
     how = "the settings of the project, if Codex trusts it; those of the user are in ~/.codex/config.toml."
-    part = settings_part(".codex/config.toml", "toml", text, how, changes, {"max_tokens"} if changes else ())
+    sets = {"max_tokens"} if changes else ()
+    part = settings_part(".codex/config.toml", "toml", text, how, (*threshold, *changes), sets)
     return (part,), tuple(remarks)
+
+
+def _describe_compaction(limits: Limits) -> str:
+    if limits.window is None:
+        return "Codex compacts above this number, and above 90% of the model's window in any case."
+    threshold = _threshold(limits.compact_at or 0, limits.window)
+    return (
+        f"Codex compacts above {threshold:,} tokens: this number, and at most 90% of the window of {limits.window:,}."
+    )
+
+
+def _threshold(value: float, window: int | None) -> int:
+    """The number of tokens above which Codex compacts."""
+    return int(value) if window is None else min(int(value), window * 9 // 10)
 
 
 def _toml(value: object) -> str:
@@ -79,10 +101,13 @@ _TARGET: Final = Target(
         "max_time": _no_limit("the time of a run"),
     },
     build=build,
+    # openai/codex, codex-rs/protocol/src/openai_models.rs (rust-v0.154.0): at most 90% of the window
+    compaction=f"`{COMPACT_AT} = N` in config.toml",
 )
 
 
 def _settings(document: Mapping[str, Any]) -> Iterator[ConfigLimit]:
+    yield ConfigLimit(COMPACT_AT, document.get(COMPACT_AT))
     budget = mapping(mapping(document.get(TABLE[0])).get(TABLE[1]))
     if budget.get("enabled") is True:
         output, entered = (budget.get(f"{name}_token_weight", 1.0) for name in ("sampling", "prefill"))
@@ -96,7 +121,10 @@ HARNESS: Final = Harness(
     sources={"codex": ""},
     limits={
         # Output, and input that is not cached, each with a weight.
-        "codex": {_LIMIT: Native("rollout_tokens", "weighted tokens", scope="run")}
+        "codex": {
+            _LIMIT: Native("rollout_tokens", "weighted tokens", scope="run"),
+            COMPACT_AT: native_threshold(lambda value, run: _threshold(value, run.context_window)),
+        }
     },
     config_files=(ConfigFile((".codex/config.toml",), ".toml", "codex", _settings),),
     target=_TARGET,

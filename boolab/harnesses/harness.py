@@ -14,6 +14,7 @@ from boolab.core.types import Scope
 from boolab.harnesses.policy import Policy
 
 if TYPE_CHECKING:
+    from boolab.core.run import Run
     from boolab.harnesses.exports.values import Target
 
 _MAX_DIGITS: Final = 20
@@ -25,7 +26,8 @@ class Native(NamedTuple):
     How it is counted and where it is evaluated is in the harness's preset.
     """
 
-    # the axis of boolab that it is; or `messages`, `working` or `rollout_tokens`, which boolab has no axis for
+    # the axis of boolab that it is; or `messages`, `working`, `rollout_tokens` or `compact_at`, which boolab has no
+    # axis for
     axis: str
     unit: str = ""  # what it counts, in words; empty for those of the axis
     factor: float = 1  # how many of the axis's own units (tokens, dollars, seconds) one of its units is
@@ -33,9 +35,16 @@ class Native(NamedTuple):
     policy: str = ""  # the preset that counts it, where it is not that of the harness
     # of Codex's budget: what a token of output, and one of input that is not cached, counts
     weights: tuple[float, float] = (1.0, 1.0)
+    # of a compaction threshold: how many tokens a value is in a run; None where the run does not show it
+    tokens_in: Callable[[float, Run], int | None] | None = None
 
 
 STEPS: Final = Native("max_steps")
+
+
+def native_threshold(tokens_in: Callable[[float, Run], int | None]) -> Native:
+    """A compaction threshold, by how many tokens a value of it is in a run."""
+    return Native("compact_at", "tokens", scope="run", tokens_in=tokens_in)
 
 
 class ConfigLimit(NamedTuple):

@@ -9,7 +9,7 @@ from boolab.harnesses.compaction import Compaction
 from boolab.harnesses.exports.step_cap import limited_steps
 from boolab.harnesses.exports.values import Change, Limits, Part, Sets, Target, json_part
 from boolab.harnesses.groups import About, Cap, Detectors, Finish, Inputs, LastStep, WrapUp
-from boolab.harnesses.harness import STEPS, AgentFiles, ConfigFile, ConfigLimit, Harness
+from boolab.harnesses.harness import STEPS, AgentFiles, ConfigFile, ConfigLimit, Harness, native_threshold
 from boolab.harnesses.policy import Policy
 from boolab.io.json_input import mapping
 from boolab.limits.detectors.streaks import RepeatStreak
@@ -17,6 +17,7 @@ from boolab.limits.guard import Guard
 
 PRESET: Final = "opencode_v1"
 VERSION: Final = "1.18.33"
+RESERVED: Final = ("compaction", "reserved")
 THRESHOLD: Final = 3
 """Identical calls in one message of the model at which opencode asks; it cannot be changed."""
 
@@ -44,6 +45,18 @@ def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple
         changes.append(Change(("permission", "doom_loop"), value))
         effect = '"deny" refuses the call' if value == "deny" else '"ask" asks before it continues'
         remarks.append(f"{effect}, at opencode's own threshold.")
+    if limits.compact_at is not None and limits.window is None:
+        remarks.append(
+            "The compaction threshold is not set: opencode has what it keeps free of the model's input limit, so "
+            "--window must give that limit."
+        )
+    elif limits.compact_at is not None and limits.window is not None:
+        changes.append(Change(RESERVED, limits.window - limits.compact_at))
+        remarks.append(
+            f"`reserved` is kept free of the model's input limit, here {limits.window:,} tokens: opencode compacts "
+            f"from {limits.compact_at:,} on. It has no effect on a model without an input limit in models.dev, which "
+            "is compacted when its window less its largest output is full."
+        )
     schema = {"$schema": "https://opencode.ai/config.json"}
     part = json_part("opencode.json", changes, [*remarks, *notes], limits.given.keys() & {"max_steps"}, **schema)
     return (part,), tuple(remarks)
@@ -83,6 +96,8 @@ _TARGET: Final = Target(
         "max_time": _no_limit("the time of a run"),
     },
     build=build,
+    # anomalyco/opencode, packages/opencode/src/session/overflow.ts
+    compaction='`"compaction": {"reserved": N}` in opencode.json, N tokens less than the input limit of the model',
 )
 
 
@@ -137,6 +152,7 @@ _OPENCODE_V2: Final = Policy(
 
 
 def _settings(document: Mapping[str, Any]) -> Iterator[ConfigLimit]:
+    yield ConfigLimit(".".join(RESERVED), mapping(document.get(RESERVED[0])).get(RESERVED[1]))
     for group in ("agent", "mode"):  # `mode` is the old name
         for name, agent in mapping(document.get(group)).items():
             for key in _KEYS:
@@ -145,7 +161,11 @@ def _settings(document: Mapping[str, Any]) -> Iterator[ConfigLimit]:
 
 _KEYS: Final = ("steps", "maxSteps")
 """1.18.33, run (docs/cli_conformance.md); maxSteps is the old name."""
-_LIMITS: Final = dict.fromkeys(_KEYS, STEPS)
+_LIMITS: Final = dict.fromkeys(_KEYS, STEPS) | {
+    ".".join(RESERVED): native_threshold(
+        lambda value, run: None if run.context_window is None else run.context_window - int(value)
+    )
+}
 
 HARNESS: Final = Harness(
     presets=(_OPENCODE_3631, _OPENCODE_V1, _OPENCODE_V2),

@@ -38,13 +38,18 @@ def export(target: str, limits: Limits) -> Export:
         'A cost budget of $2.5 is not set. An agent file has none'
     """
     destination = target_of(target)
-    if not limits.given:
+    if not limits.given and limits.compact_at is None:
         raise SettingError(f"there is nothing to export: no limit is on; expected one of {', '.join(LIMITS)}")
     missing = tuple(
         f"{capitalize(LIMITS[name].with_value(value))} is not set. {destination.lacks[name]}"
         for name, value in limits.given.items()
         if name in destination.lacks
     )
+    if limits.compact_at is not None and not limits.given and not destination.compaction:
+        msg = f"there is nothing to export: no setting of {destination.title} for a compaction threshold is known"
+        raise SettingError(msg)
+    if limits.compact_at is not None and not destination.compaction:
+        missing += (f"The compaction threshold is not set: no setting of {destination.title} for it is known.",)
     parts, notes = destination.build(limits, missing)
     return Export(
         target=target,
@@ -62,6 +67,8 @@ def _no_file(limits: Limits, target: Target, parts: Sequence[Part]) -> str:
     commands = [line for line in lines if line and not line.startswith("#")]
     if not commands:
         options = dict.fromkeys(LIMITS[row.limit].option for row in target.sets)
+        if limits.compact_at is not None and target.compaction:
+            return f"the compaction threshold of {target.title} is as low already, or needs --window"
         return f"{target.title} has none of these limits; it has {', '.join(options)}"
     command = as_command(limits, target.name)
     if parts[0].language != "shell":
@@ -78,6 +85,10 @@ def as_command(limits: Limits, target: str = TARGET) -> str:
     """The `boolab export` command that gives the export of these limits."""
     words = ["export", target]
     words += limit_words(limits.given)
+    for option, value in (
+        ("--compact-at", limits.compact_at), ("--window", limits.window), ("--max-output", limits.max_output)
+    ):  # fmt: skip
+        words += [] if value is None else [option, str(value)]
     default, _, exempt = split_identity(exclude_tools(limits.identity, limits.exempt))
     if default != ("canonical" if limits.policy is None else get_policy(limits.policy).detectors.identity):
         words += ["--identity", default]

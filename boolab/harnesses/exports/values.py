@@ -49,6 +49,9 @@ class Limits:
         max_tokens: The token budget, input and output together.
         max_cost: The cost budget, in dollars.
         max_time: The time budget, in seconds.
+        compact_at: The compaction threshold: above so many tokens the history is summarised. It is no limit of a run.
+        window: The context window of the model, in tokens, for harnesses whose threshold is a part of it.
+        max_output: The most tokens of a response of the model, likewise.
         identity: What makes two calls identical: see `boolab.limits.call_identity`.
         exempt: The tools whose repeats are no loop, such as one that polls.
         scope: "turn": counters start at zero with each message of the user. "run": they continue through the session.
@@ -71,6 +74,9 @@ class Limits:
     max_tokens: int | None = None
     max_cost: float | None = None
     max_time: float | None = None
+    compact_at: int | None = None
+    window: int | None = None
+    max_output: int | None = None
     identity: Identities = "canonical"
     exempt: tuple[str, ...] = ()
     scope: Literal["turn", "run"] = "turn"
@@ -91,6 +97,7 @@ class Limits:
                 raise SettingError(f"{name}={repr_of(value)}: expected {kind}, or None for no limit")
             if axis.fractions and value == int(value or 0):
                 object.__setattr__(self, name, int(value))  # 40.0 is written as 40
+        self._check_context()
         if isinstance(self.identity, str) and self.identity not in IDENTITIES:
             raise SettingError(f"identity={self.identity!r}{near(self.identity, IDENTITIES, 'accepted')}")
         if not isinstance(self.identity, str):
@@ -101,6 +108,14 @@ class Limits:
         if self.scope not in ("turn", "run"):
             raise SettingError(f"scope={self.scope!r}: expected 'turn' or 'run'")
 
+    def _check_context(self) -> None:
+        for name in ("compact_at", "window", "max_output"):
+            value = getattr(self, name)
+            if value is not None and not (is_whole(value) and value >= 1):
+                raise SettingError(f"{name}={repr_of(value)}: expected a whole number, 1 or more, or None")
+        if self.window is not None and (self.compact_at or 0) > self.window:
+            raise SettingError(f"compact_at={self.compact_at}: expected no more than the window of {self.window:,}")
+
     @property
     def given(self) -> dict[str, int | float]:
         """The limits that are on, by the names of `boolab.limits.table.LIMITS`."""
@@ -109,6 +124,7 @@ class Limits:
     def in_words(self) -> str:
         """The limits that are on, as a sentence has them."""
         parts = [LIMITS[name].with_value(value) for name, value in self.given.items()]
+        parts += [] if self.compact_at is None else [f"a compaction threshold of {self.compact_at:,} tokens"]
         return joined(parts) if parts else "no limit"
 
 
@@ -249,6 +265,7 @@ class Target(NamedTuple):
     lacks: Mapping[str, str]  # by limit, why it cannot be set and what comes nearest: a sentence
     # the parts, and the notes on this translation, from limits
     build: Callable[[Limits, Sequence[str]], tuple[tuple[Part, ...], tuple[str, ...]]]
+    compaction: str = ""  # the setting of the compaction threshold, as documentation has it; "" for none known
 
 
 def comment(language: Language, notes: Sequence[str], indent: str = "") -> str:

@@ -16,11 +16,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, zip_longest
 from typing import Final, NamedTuple, TypeAlias
 
 from boolab.core.endings import FINISHING, is_terminated
+from boolab.core.events import compactions_of
 from boolab.core.run import Run
+from boolab.core.text import count
 from boolab.core.types import Scope, Step
 from boolab.frames.runs import known_sum, turns_of
 from boolab.harnesses.harness import Native
@@ -64,12 +66,15 @@ class Counted(NamedTuple):
     responses: int = 0  # how many responses that turn had
     canned: bool = False  # whether the last text is the harness's own answer at the limit, in place of the model's
     own_end: bool = False  # whether the last turn ended at the limit too, but the log reports another end than by it
+    note: str = ""  # what else is to be known
 
 
 def count_limit(run: Run, native: Native, value: float, policy: Policy | None, scope: Scope = "turn") -> Counted:
     """Count a limit in a run, by a preset (None: not known), within a `turn` or a `run`."""
     if native.axis == "messages":
         return _messages(run, int(value))
+    if native.axis == "compact_at":
+        return count_compactions(run, value)
     if native.axis == "working":
         return Counted(native.unit, None)
     harness = PLAIN if policy is None else policy
@@ -288,6 +293,35 @@ def _messages(run: Run, limit: int) -> Counted:
     is_reached = n >= limit and bool(run.steps) and bool(run.steps[-1].response.tool_calls)
     own_end = is_reached and _has_other_end(run)
     return Counted("messages", n, tuple(steps_beyond), at_limit=is_reached and not own_end, own_end=own_end)
+
+
+def count_compactions(run: Run, threshold: float) -> Counted:
+    """Compare a compaction threshold with the compactions of a run, by the tokens before each.
+
+    The prompt that crosses the threshold is within the rule; the history must be compacted before the next one.
+    """
+    compacted = compactions_of(run) or {}
+    payloads = {e.payload.get("after_step", 0) + 1: e.payload for e in run.events if e.kind == "compaction"}
+    contexts: list[int] = []
+    before: list[int] = []
+    steps_beyond: list[Step] = []
+    for step, next_step in zip_longest(run.steps, run.steps[1:]):
+        usage = step.response.usage
+        context = None if usage.input_tokens is None else usage.input_tokens + (usage.output_tokens or 0)
+        contexts += [] if context is None else [context]
+        if next_step is None or next_step.index not in compacted:
+            if next_step is not None and context is not None and context > threshold:
+                steps_beyond.append(next_step)
+            continue
+        payload = payloads.get(next_step.index, {})
+        tokens = payload.get("tokens") or context
+        if payload.get("trigger") != "manual" and isinstance(tokens, int):
+            before.append(tokens)
+    figures = [f"{min(before):,}", *([f"{max(before):,}"] if len(before) > 1 else [])] if before else []
+    note = f"compacted {count(len(before), 'time')}, at {' to '.join(figures)} tokens" if before else ""
+    largest = max(before or contexts, default=None)
+    is_over = largest is not None and largest > threshold and not steps_beyond
+    return Counted("tokens", largest, tuple(steps_beyond), is_over=is_over, note=note)
 
 
 def tokens_of(steps: Sequence[Step]) -> int | None:

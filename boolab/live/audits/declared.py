@@ -151,6 +151,9 @@ def _resolve(limit: Declared, run: Run, harness: Policy | None) -> RunLimit | No
     if name is None:
         return None
     native = natives[name]._replace(weights=limit.weights)
+    if native.tokens_in is not None:
+        tokens = native.tokens_in(limit.value, run)
+        return None if tokens is None else RunLimit(name, tokens, limit.where, native, harness, limit.changed)
     native = native if limit.scope == "auto" else native._replace(scope=limit.scope)
     if native.policy and (run.parent_run_id is not None or limit.agent is not None):
         harness = get_policy(native.policy)

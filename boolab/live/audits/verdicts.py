@@ -38,6 +38,7 @@ _REASONS: Final = {limit.name: limit.reason for limit in LIMITS.values()} | {
     "messages": "step_cap",
     "rollout_tokens": "token_budget",
     "working": "time_budget",
+    "compact_at": "",
 }
 _UNITS: Final = {LIMITS[name].reason: LIMITS[name].unit for name in ("tool_budget", *BUDGETS)} | {
     "step_cap": "as the harness counts"
@@ -210,6 +211,8 @@ def _notes(run: Run, limit: RunLimit, counted_limit: Counted, *, stopped: bool) 
         yield f"{number(limit.value)} declared, {count(counted_limit.responses, 'model call')} by its rule"
     elif counted_limit.is_over:
         yield "one response beyond it, by its rule"
+    if counted_limit.note:
+        yield counted_limit.note
     if counted_limit.canned:
         yield f'the last text is not the model\'s: "{shorten(run.text)}"'
     if counted_limit.at_limit and not stopped and not counted_limit.steps_beyond:

@@ -150,14 +150,13 @@ class TurnHistory:
         compaction = self._compaction
         if compaction is None:
             return []
-        candidates = [
-            (step.index, call_index)
-            for step in self.steps[self.summary_end - 1 :]
-            for call_index, content in self._sent_results(step)
-            if len(content) > len(CLEARED)
-            and (step.index, call_index) not in self.cleared_results
-            and step.response.tool_calls[call_index].name not in compaction.clear_exclude
-        ]
+        candidates = []
+        for step in self.steps[self.summary_end - 1 :]:
+            for call_index, content in self._sent_results(step):
+                is_excluded = step.response.tool_calls[call_index].name in compaction.clear_exclude
+                is_cleared = (step.index, call_index) in self.cleared_results
+                if len(content) > len(CLEARED) and not is_cleared and not is_excluded:
+                    candidates.append((step.index, call_index))
         return candidates[: max(0, len(candidates) - compaction.clear_keep)]
 
     def tokens_of(self, results: Iterable[tuple[int, int]]) -> int:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import takewhile
@@ -241,5 +241,7 @@ def _whole(messages: Sequence[Message]) -> Sequence[Message]:
     return messages.whole if isinstance(messages, Context) else messages
 
 
-def _results_of(messages: Iterable[Message]) -> Iterable[ToolResult]:
-    return (part for message in messages for part in message.parts if isinstance(part, ToolResult))
+def _results_of(messages: Iterable[Message]) -> Iterator[ToolResult]:
+    for message in messages:
+        if message.role == "tool":
+            yield from (part for part in message.parts if isinstance(part, ToolResult))
