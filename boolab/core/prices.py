@@ -134,8 +134,10 @@ def rates_of(request: PricedRequest, input_tokens: int) -> Rates | None:
 def rates_by_length(request: PricedRequest) -> RatesByLength | None:
     """The rates of a request at each length; None if any of them is unknown, or no integer."""
     table = _table(request)
-    if isinstance(table, str):
-        return None
+    return None if isinstance(table, str) else _rates_by_length(table)
+
+
+def _rates_by_length(table: JSON) -> RatesByLength | None:
     prices = (
         table.input_mtok,
         table.cache_read_mtok,
@@ -146,6 +148,21 @@ def rates_by_length(request: PricedRequest) -> RatesByLength | None:
     starts = sorted({tier.start for price in prices for tier in getattr(price, "tiers", ())})
     tiers = [_rates_at(table, length) for length in (0, *(start + 1 for start in starts))]
     return RatesByLength((*starts,), tuple([rates for rates in tiers if rates])) if None not in tiers else None
+
+
+def dearest_rates(model: str, base_url: str) -> tuple[int, int] | None:
+    """The dearest list prices of a token of input and of output of a model, whatever is cached and however long.
+
+    In integers of 1e-10 dollars; None if the provider or a price is not known.
+    """
+    if _is_near(base_url):
+        return None
+    table = _table(PricedRequest(model, ""), base_url)
+    lengths = None if isinstance(table, str) else _rates_by_length(table)
+    if lengths is None:
+        return None
+    inputs = [max(rates.fresh, rates.read, rates.write_5m, rates.write_1h) for rates in lengths.tiers]
+    return max(inputs), max(rates.output for rates in lengths.tiers)
 
 
 def window_of(request: PricedRequest) -> int | None:

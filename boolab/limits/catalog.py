@@ -19,6 +19,7 @@ from boolab.io.checks import MAX_COUNT, check_whole, number_size_error, repr_of
 from boolab.limits.call_identity import exclude_tools
 from boolab.limits.detectors.streaks import ErrorStreak, RepeatStreak
 from boolab.limits.stop import OnUnknown, StopRule, Threshold, detector_rule, unknown_option
+from boolab.limits.table import COST_AHEAD
 from boolab.limits.token_count import FRESH, TokenCount
 
 TokenKind: TypeAlias = Literal["tokens", "input_tokens", "output_tokens", "fresh", "weighted"]
@@ -133,22 +134,36 @@ def max_tokens(
     return Threshold("token_budget", counter, check_whole(n, "max_tokens", 0), label, on_unknown, count)
 
 
-def max_cost(usd: float, on_unknown: OnUnknown = "error") -> StopRule:
+def max_cost(usd: float, on_unknown: OnUnknown = "error", *, hard: bool = False) -> StopRule:
     """Stop with `cost_budget` once the turn has cost that many dollars (kept as whole micro-dollars).
+
+    The request that crosses the limit is paid for: the bill is at most the limit and one request. With `hard` the rule
+    is evaluated before each request: it stops if what was spent, the context at the dearest rate of input, and the
+    shortest useful response are more than the limit, and cuts a longer response to what is left. Then the bill is at
+    most the limit. This needs a model with list prices and a limit on its output (`max_completion_tokens=`,
+    `max_tokens=`), and holds in boolab's own loop alone: no recording has what a request might have cost. Where no
+    request is affordable any more, the wrap-up is a fixed text.
 
     Args:
         usd: How many dollars, 0 or more; fractions are fine.
         on_unknown: What it means that a log has no costs: `error`, or `ignore` (never reached).
+        hard: Whether the limit may not be exceeded.
 
     Raises:
-        SettingError: if usd is not a number >= 0.
+        SettingError: if usd is not a number >= 0, or a hard limit shall ignore unknown costs.
 
     Example:
         >>> import boolab as bl
         >>> str(bl.max_cost(0.5)), bl.max_cost(0.5).threshold
         ('max_cost(0.5)', 500000)
+        >>> bl.max_cost(0.5, hard=True)
+        max_cost(0.5, hard)
     """
     micro = _units(usd, MICRO, "max_cost")
+    if hard:
+        if on_unknown != "error":
+            raise SettingError(f"max_cost: on_unknown={on_unknown!r}: a hard limit cannot ignore an unknown cost")
+        return Threshold("cost_budget", COST_AHEAD, micro + 1, f"max_cost({usd:.12g}, hard)")
     return Threshold("cost_budget", "cost", micro, f"max_cost({usd:.12g}{unknown_option(on_unknown)})", on_unknown)
 
 

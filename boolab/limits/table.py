@@ -107,6 +107,9 @@ def describe_limits(settings: Mapping[str, int | None], ceiling: int | None) -> 
 COUNTERS: Final = ("steps", "tool_calls", "input_tokens", "output_tokens", "tokens", "cost", "elapsed")
 """What rules read at a boundary, beside the counts of detectors."""
 
+COST_AHEAD: Final = "cost_ahead"
+"""What will be spent at least if one more request is sent, at its dearest: a counter of the live loop alone."""
+
 RESPONSE_COUNTERS: Final = ("responses", "tool_steps", "supersteps")
 """Those that exist at a response alone: see `boolab.limits.ladder.projected`."""
 

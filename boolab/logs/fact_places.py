@@ -224,7 +224,7 @@ _RULE_NAMES: Final = _DETECTORS | {
 """The names of rules that stay. Others may be a word of a log, or of the user."""
 _ARGUMENTS: Final = _DETECTORS | {
     *IDENTITIES, *COUNTERS, *RESPONSE_COUNTERS, *FINISH_REASONS, "alternating", "exempt", "failing",
-    "fresh", "ignore", "last_call", "repeating", "weighted",
+    "fresh", "hard", "ignore", "last_call", "repeating", "weighted",
 }  # fmt: skip
 """The words that may be arguments of a rule; the name before `=` may be a tool's."""
 

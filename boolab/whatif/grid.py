@@ -33,7 +33,7 @@ from boolab.io.checks import repr_of
 from boolab.limits.catalog import RULES, ceiling
 from boolab.limits.detector import Detector
 from boolab.limits.stop import StopRule, Threshold
-from boolab.limits.table import LIMITS
+from boolab.limits.table import COST_AHEAD, LIMITS
 from boolab.whatif.policy_limits import (
     AXIS_OF,
     NEVER,
@@ -212,8 +212,13 @@ class Settings:
 
 
 def detectors_of(rules: Iterable[StopRule | None]) -> list[Detector]:
-    """The detectors of rules, each once; None is no limit."""
-    return [*dict.fromkeys(chain.from_iterable(rule.detectors() for rule in rules if rule is not None))]
+    """The detectors of rules, each once; None is no limit. `SettingError` for a rule that no recording decides."""
+    limits = [rule for rule in rules if rule is not None]
+    for leaf in chain.from_iterable(rule.leaves() for rule in limits):
+        if leaf.counter == COST_AHEAD:
+            msg = f"{leaf} depends on what a request might have cost, which no recording has: leave out hard=True"
+            raise SettingError(msg)
+    return [*dict.fromkeys(chain.from_iterable(rule.detectors() for rule in limits))]
 
 
 def settings_of(grid: Grid, policy: str | Policy | None = None, identity: Identities | None = None) -> Settings:

@@ -18,6 +18,7 @@ from boolab.limits.guard import Guard
 from boolab.limits.ladder import Reached, projected
 from boolab.limits.stop import AnyOf, StopRule
 from boolab.limits.table import BUDGETS, LIMITS
+from boolab.runtime.engine.cost_bounds import limit_request, set_cost_ahead
 from boolab.runtime.engine.interventions import REMINDER
 from boolab.runtime.engine.plan import Question
 from boolab.runtime.engine.record import from_user
@@ -40,6 +41,8 @@ def stop_at_boundary(turn: Turn) -> Stop | None:
         return turn.interrupt()
     if plan.has_boundary_work:
         _prepare(turn)
+    if turn.cost_limits:
+        set_cost_ahead(turn)
     stop = None if turn.budget_parent is None else _stop_by_parent_budget(turn)
     if stop is None:
         # Rules have no negation: while no threshold in it is reached or unknown, the whole rule is false.
@@ -51,6 +54,8 @@ def stop_at_boundary(turn: Turn) -> Stop | None:
                 break
     if stop is None and (turn.ladder.messages or plan.has_boundary_work):
         deliver(turn)
+    if stop is None and turn.cost_limits:
+        limit_request(turn)
     return stop
 
 

@@ -19,6 +19,7 @@ from boolab.core.events import stop_event
 from boolab.core.run import Run, WrapUp
 from boolab.core.types import Response, Step, Stop
 from boolab.errors import ModelError, SettingError, describe
+from boolab.runtime.engine.cost_bounds import is_affordable
 from boolab.runtime.engine.decide import (
     EXECUTE_ALL,
     CallVerdict,
@@ -31,7 +32,7 @@ from boolab.runtime.engine.decide import (
 )
 from boolab.runtime.engine.keep import keep, open_world
 from boolab.runtime.engine.record import log_end
-from boolab.runtime.engine.summaries import consume_own_cancel, shorten, summarise
+from boolab.runtime.engine.summaries import SUMMARY_PROMPT, consume_own_cancel, shorten, summarise
 from boolab.runtime.engine.turn import EXECUTE, ORDINARY, Turn
 from boolab.runtime.models.base import partial_of
 from boolab.runtime.tools.execution import execute, execute_together, task_is_cancelled
@@ -211,7 +212,7 @@ async def wrap_up(turn: Turn, stop: Stop) -> asyncio.CancelledError | None:
     policy, record, steps = turn.plan.policy.wrap_up, turn.record, turn.history.steps
     static = f"{limit} {policy.static_summary}".rstrip()
     cancelled = None
-    if policy.summary == "model" and turn.plan.traits.summarises:
+    if policy.summary == "model" and turn.plan.traits.summarises and is_affordable(turn, SUMMARY_PROMPT):
         cancelled = await summarise(turn, static)
     elif policy.summary != "none":
         record.wrap_up = WrapUp(static)

@@ -8,7 +8,7 @@ on each response, which change a request.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import chain
@@ -30,7 +30,7 @@ from boolab.limits.detectors.streaks import RepeatStreak
 from boolab.limits.function_rule import AnyRule, as_rules, is_function
 from boolab.limits.guard import Guard
 from boolab.limits.stop import Counters, StopRule, Threshold
-from boolab.limits.table import AGENT_LIMITS, LIMITS
+from boolab.limits.table import AGENT_LIMITS, COST_AHEAD, LIMITS
 from boolab.runtime.agents.agent import NO_AGENT, Agent, with_identity
 from boolab.runtime.engine.abort import Abort
 from boolab.runtime.engine.inbox import Inbox
@@ -289,6 +289,26 @@ def plan_of(options: TurnOptions) -> TurnPlan:
         has_boundary_work=bool(shadow) or options.get("inbox") is not None,
         closes_beyond=own and (closes or last_step.action == "grace"),
     )
+
+
+def hard_limits(rule: StopRule | None) -> Iterator[Threshold]:
+    """The hard limits on cost in a rule; a `SettingError` for one that another condition may lift."""
+    for alternative in () if rule is None else rule.alternatives:
+        for leaf in alternative.leaves():
+            if leaf.counter == COST_AHEAD:
+                if leaf is not alternative:
+                    msg = f"{alternative}: a limit that is hard cannot depend on another one: join them with |"
+                    raise SettingError(msg)
+                yield leaf
+
+
+def check_bounds(limit: Threshold, traits: ModelTraits, name: str) -> None:
+    """Raise `SettingError` unless the model of this name states what a request may cost at most."""
+    if traits.request_rates is None:
+        raise SettingError(f"{limit}: no list prices are known of the model {name}; use max_cost without hard=True")
+    if traits.output_range is None:
+        msg = f"{limit}: the model {name} has no limit on its output: set max_completion_tokens= or max_tokens= of it"
+        raise SettingError(msg)
 
 
 def with_changeable_limits(plan: TurnPlan) -> TurnPlan:

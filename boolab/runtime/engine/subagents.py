@@ -220,7 +220,8 @@ def _sum_charges(charges: Sequence[tuple[Usage, int]]) -> dict[str, int | None]:
         "cached_tokens": known_sum(usage.cached_tokens for usage, _ in charges),
         "cache_write_tokens": sum(writes) if writes else None,  # a provider that reports none may charge none
     }
-    return {name: amounts[name] for name in CHARGED} | cached
+    amounts_of_cache = {name: amount for name, amount in cached.items() if amount is not None}
+    return {name: amounts[name] for name in CHARGED} | amounts_of_cache
 
 
 def _child_id(run_id: str, context: ToolContext) -> str:

@@ -22,6 +22,7 @@ from boolab.core.types import Response
 from boolab.errors import INTERRUPTS, ModelError, describe
 from boolab.harnesses.compaction import Summariser
 from boolab.limits.detectors.context import CompactionThrash
+from boolab.runtime.engine.cost_bounds import bound_request, charge_outside, limit_request
 from boolab.runtime.engine.seeds import request_seed
 from boolab.runtime.engine.turn import Turn
 from boolab.runtime.models.base import Request, accept_response, partial_of
@@ -135,6 +136,8 @@ def _record_compaction(turn: Turn, compacted: Compacted) -> None:
     turn.history.send_summary(compacted)
     turn.ladder.add_compaction()
     _note_thrash(turn)
+    if turn.cost_limits:
+        limit_request(turn)
 
 
 def _note_thrash(turn: Turn) -> None:
@@ -167,6 +170,11 @@ async def _ask(
 ) -> Response:
     """One request without tools, outside the cap."""
     index, seed = len(turn.history.steps), turn.plan.options.get("seed")
+    max_output, reserved = None, turn.request_cost
+    if turn.cost_limits:
+        bound = bound_request(turn, question, resent=purpose == "compaction")
+        turn.reserve(reserved + bound.cost)
+        max_output = bound.max_output
     request = Request(
         index,
         Context((), messages, 0, (Message("user", (Text(question),)),)),
@@ -178,13 +186,17 @@ async def _ask(
         note=turn.record.note,
         run_id=turn.record.run_id,
         run_seed=seed,
+        max_output=max_output,
     )
-    response = await turn.plan.model.respond(request)
     try:
-        return accept_response(response)
+        response = accept_response(await turn.plan.model.respond(request))
     except ValueError as fault:
         msg = f"the {purpose} is malformed: {fault}"
         raise ModelError(msg) from None
+    if turn.cost_limits:
+        charge_outside(turn, response.usage)
+        turn.reserve(reserved)
+    return response
 
 
 def _summary_fault(response: Response) -> str:

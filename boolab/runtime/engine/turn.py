@@ -34,7 +34,7 @@ from boolab.core.types import Event, Response, Step, Stop, StopReason, ToolResul
 from boolab.errors import INTERRUPTS, ModelError, UnknownCounter, WorldError, describe
 from boolab.limits.ladder import LadderState
 from boolab.runtime.engine.interventions import ShadowWatch, last_words
-from boolab.runtime.engine.plan import TurnPlan, folder_of
+from boolab.runtime.engine.plan import TurnPlan, check_bounds, folder_of, hard_limits
 from boolab.runtime.engine.record import TurnHistory, TurnRecord, log, log_dropped
 from boolab.runtime.engine.seeds import request_seed
 from boolab.runtime.models.base import Emit, Request, accept_response, partial_of
@@ -150,10 +150,37 @@ class Turn:
     """
 
     __slots__ = (
-        "_chatty", "_seed", "_waits", "abort", "ahead_ms", "boundary_ms", "budget_parent", "clock", "context_limit",
-        "depth", "execution",
-        "grace", "history", "keeper", "ladder", "limits", "now", "parent", "passed_on", "plan", "record", "run",
-        "shadow", "step", "subagents", "times_continued",
+        "_chatty",
+        "_seed",
+        "_waits",
+        "abort",
+        "ahead_ms",
+        "boundary_ms",
+        "budget_parent",
+        "clock",
+        "context_limit",
+        "cost_limits",
+        "depth",
+        "execution",
+        "grace",
+        "history",
+        "keeper",
+        "ladder",
+        "limits",
+        "max_output",
+        "now",
+        "outside_cost",
+        "parent",
+        "passed_on",
+        "plan",
+        "record",
+        "request_cost",
+        "reserved_cost",
+        "run",
+        "shadow",
+        "step",
+        "subagents",
+        "times_continued",
     )  # fmt: skip
 
     def __init__(
@@ -177,6 +204,9 @@ class Turn:
         if clock is None:
             clock = VirtualClock(start_ms) if plan.traits.virtual else WallClock(start_ms)
         offset = clock.now() - start_ms
+        self.outside_cost: int | None = 0  # of requests that are no steps, such as summaries, where a limit is hard
+        self.reserved_cost = 0  # of its request under way, and those of the subagents that it pays for
+        self.request_cost = 0  # of its own request
         self.clock, self.ahead_ms = clock, offset  # and how much later it stood at the start than the turn's time
         self.now: Callable[[], int] = (lambda: clock.now() - offset) if offset else clock.now
         self.limits = plan.limits  # those in force
@@ -208,6 +238,8 @@ class Turn:
         self._chatty = log.isEnabledFor(logging.INFO)
         self._seed, self._waits = options.get("seed"), not clock.virtual
         self.run: Run | None = None  # the record, once it is made
+        self.max_output: int | None = None  # the most tokens of the next response, if a hard limit on cost leaves fewer
+        self.cost_limits = self._find_cost_limits()  # the hard limits that its requests count for, with their turns
 
     def set_context_limit(self) -> None:
         """Let the history be summarised again, if it was given up."""
@@ -217,6 +249,7 @@ class Turn:
     def open_turn(self) -> None:
         """Count from zero from this boundary on."""
         self.ladder.open_turn(self.ladder.turn + 1, self.boundary_ms)
+        self.outside_cost = 0
         self.set_context_limit()
 
     @property
@@ -253,8 +286,33 @@ class Turn:
             record.note,
             record.run_id,
             seed,
+            self.max_output,
         )
         return request, self._accept_delta if self._waits or record.on_event is not None else None
+
+    def _find_cost_limits(self) -> tuple[tuple[Turn, int], ...]:
+        cost_limits: list[tuple[Turn, int]] = []
+        owner: Turn | None = self
+        while owner is not None:
+            for leaf in hard_limits(owner.limits.rule):
+                check_bounds(leaf, self.plan.traits, self.plan.model.name)
+                cost_limits.append((owner, leaf.threshold - 1))
+            owner = owner.budget_parent
+        return tuple(cost_limits)
+
+    def reserve(self, cost: int) -> None:
+        """Reserve the cost of the request under way with all that pay for it, in place of what is reserved.
+
+        First it is the bound; once the response is there, what it cost, which is charged when its calls have been
+        executed, perhaps by subagents; then 0.
+        """
+        for owner, _ in self.cost_limits:
+            owner.reserved_cost += cost - self.request_cost
+        self.request_cost = cost
+
+    def add_outside_cost(self, cost: int | None) -> None:
+        """Count a request that is no step, where a limit on cost is hard."""
+        self.outside_cost = None if cost is None or self.outside_cost is None else self.outside_cost + cost
 
     def _log_step_start(self) -> None:
         """Log `step_start 3/5`: the third step under a cap of five; where a cap counts anew, so does this."""
@@ -297,6 +355,8 @@ class Turn:
         except ValueError as fault:
             msg = f"the response of the model {self.plan.model.name} is malformed: {fault}"
             raise ModelError(msg) from None
+        if self.cost_limits and response.usage.cost is not None:
+            self.reserve(response.usage.cost)
         step.state = RESPONSE
         step.answered_ms = self.now()
         step.results = [None] * len(response.tool_calls)
@@ -327,6 +387,8 @@ class Turn:
             self.ladder.apply(step)
         if self.budget_parent is not None:
             self._charge_parent(response.usage, executed)
+        if self.request_cost:
+            self.reserve(0)
         message = history.next_message
         history.add(step, executed > 0)
         cuts = [*history.cut_results()] if self.plan.compaction is not None else ()

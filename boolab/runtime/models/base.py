@@ -53,6 +53,7 @@ class Request(NamedTuple):
         note: Records an event such as a retry; None if there is no record.
         run_id: The run that the request belongs to; "" for none.
         run_seed: The seed of the run, from which that of the request is made; None for none.
+        max_output: The most tokens that the response may have; None for the model's own limit.
 
     Example:
         >>> import boolab as bl
@@ -76,6 +77,7 @@ class Request(NamedTuple):
     note: NoteEvent | None = None
     run_id: str = ""
     run_seed: int | None = None
+    max_output: int | None = None
 
     @property
     def seed_of_run(self) -> int | None:
@@ -94,6 +96,8 @@ class Model(Protocol):
     - `compacts` (True): whether it can write a summary when the history is compacted.
     - `score` (None): a function from a run to whether it was a success, for runs without a score of the user.
     - `context_window` (None): the number of tokens that fit into a request.
+    - `request_rates` (None): the dearest prices of a token of input and of output, in integers of 1e-10 dollars.
+    - `output_range` (None): the fewest tokens to which a response may be limited, and the most that it has without.
     - `reply` (None): a function from a call and its context to the call's result, for models that provide results.
     - `replies_to` (None): a function from a tool's name to whether the model can provide results for that tool.
     - `has_result_of` (`replies_to`): a function from a tool's name to whether the model has at least one result of
@@ -138,6 +142,8 @@ class ModelTraits(NamedTuple):
     compacts: bool = True
     score: Callable[[Run], Any] | None = None
     context_window: int | None = None
+    request_rates: tuple[int, int] | None = None
+    output_range: tuple[int, int] | None = None
     reply: Callable[[ToolCall, ToolContext], Awaitable[ToolResult] | None] | None = None
     replies_to: Callable[[str], bool] = _provides_nothing
     has_result_of: Callable[[str], bool] = _provides_nothing

@@ -32,7 +32,7 @@ from boolab.core.types import Response, ToolCall, ToolResult
 from boolab.errors import SettingError
 from boolab.runtime.models.base import Emit, Request
 from boolab.runtime.models.remote.anthropic_stream import MessageDecoder, error_message
-from boolab.runtime.models.remote.protocol import check_parameters, dump_json, parse_object
+from boolab.runtime.models.remote.protocol import check_parameters, dump_json, output_range_of, parse_object
 from boolab.runtime.tools.tool import ToolSpec
 
 MAX_TOKENS: Final = 8192
@@ -69,9 +69,20 @@ class Messages:
         choice = _choice(parameters.pop("tool_choice", None))
         fixed = {"model": self.model} | {name: value for name, value in parameters.items() if value is not None}
         fixed.pop("temperature", None)
+        fixed.pop("max_tokens", None)
         object.__setattr__(self, "_fixed", dump_json(fixed)[:-1] + b',"stream":true')
         object.__setattr__(self, "_choice", b"" if choice is None else b',"tool_choice":' + dump_json(choice))
         object.__setattr__(self, "_conversations", Growing(_SentConversation, _SentConversation.add))
+
+    @property
+    def output_range(self) -> tuple[int, int] | None:
+        thinking = self.parameters.get("thinking")
+        budget = thinking.get("budget_tokens") if isinstance(thinking, Mapping) else None
+        return output_range_of(self._max_tokens, budget if type(budget) is int else 0)
+
+    @property
+    def _max_tokens(self) -> Any:  # noqa: ANN401 - whatever the user gave
+        return self.parameters.get("max_tokens", MAX_TOKENS)
 
     def body(self, request: Request) -> bytes:
         conversation, tail = self._conversations(request.messages)
@@ -80,6 +91,9 @@ class Messages:
             last.add(message)
         temperature = self.parameters.get("temperature") if request.temperature is None else request.temperature
         parts: list[bytes | bytearray] = [self._fixed]
+        max_tokens = self._max_tokens if request.max_output is None else min(self._max_tokens, request.max_output)
+        if max_tokens is not None:
+            parts.append(b',"max_tokens":' + dump_json(max_tokens))
         if temperature is not None:
             parts.append(b',"temperature":' + json.dumps(temperature).encode())
         if last.system:

@@ -182,6 +182,16 @@ class RemoteModel:
         vars(model).update({**vars(self), "_settings": settings, "_wire": self.protocol.wire(self.model, members)})
         return model
 
+    @property
+    def request_rates(self) -> tuple[int, int] | None:
+        """The dearest list prices of a token of input and of output, in integers of 1e-10 dollars; None if unknown."""
+        return price_table.dearest_rates(self.model, self.base_url) if self._use_prices else None
+
+    @property
+    def output_range(self) -> tuple[int, int] | None:
+        """The fewest tokens to which a response may be limited, and its own limit; None if it has none."""
+        return self._wire.output_range
+
     async def aclose(self) -> None:
         """Close the connections of the running event loop now; otherwise they are closed with the loop."""
         await self._endpoint.aclose()

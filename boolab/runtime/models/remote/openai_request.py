@@ -14,13 +14,15 @@ from boolab.core.messages import Message, Reasoning, Text
 from boolab.core.types import Response, ToolCall, ToolResult
 from boolab.runtime.models.base import Emit, Request
 from boolab.runtime.models.remote.openai_stream import REASONING_FIELDS, ChatDecoder, error_text
-from boolab.runtime.models.remote.protocol import check_parameters, dump_json, parse_object
+from boolab.runtime.models.remote.protocol import check_parameters, dump_json, output_range_of, parse_object
 from boolab.runtime.tools.tool import ToolSpec
 
 _SET_HERE: Final = ("messages", "model", "stream", "tools")
 _MOST_CHARS_PER_TOKEN: Final = 8
 """Of JSON Schema, in characters: twice as many as tokenizers usually take, so that a short prompt is no chance."""
-_BY_REQUEST: Final = ("parallel_tool_calls", "seed", "temperature", "tool_choice")
+_OUTPUT_LIMITS: Final = ("max_completion_tokens", "max_tokens")
+"""The names of the limit on a response: OpenAI's own, which replaced the other in 2024, and that of other servers."""
+_BY_REQUEST: Final = (*_OUTPUT_LIMITS, "parallel_tool_calls", "seed", "temperature", "tool_choice")
 _DEFAULTS: Final = {"stream_options": {"include_usage": True}}
 _LARGEST_SEED: Final = 0x7FFFFFFF
 
@@ -46,6 +48,12 @@ class ChatCompletions:
         object.__setattr__(self, "_fixed", _members({"stream": True, **_DEFAULTS, **fixed}))
         object.__setattr__(self, "_requests", Growing(_CommonPart, self._add))
 
+    @property
+    def output_range(self) -> tuple[int, int] | None:
+        values: list[Any] = [self.parameters.get(name) for name in _OUTPUT_LIMITS]
+        limits: list[int] = [limit for limit in values if type(limit) is int]
+        return output_range_of(min(limits)) if limits else None
+
     def _add(self, common_part: _CommonPart, message: Message) -> None:
         common_part.add(message, self.model)
 
@@ -63,7 +71,11 @@ class ChatCompletions:
         )
 
     def _request_values(self, request: Request) -> dict[str, Any]:
-        values = {name: self.parameters.get(name) for name in _BY_REQUEST}
+        values: dict[str, Any] = {name: self.parameters.get(name) for name in _BY_REQUEST}
+        if request.max_output is not None:
+            for name in _OUTPUT_LIMITS:
+                if values[name] is not None:
+                    values[name] = min(values[name], request.max_output)
         if request.temperature is not None:
             values["temperature"] = request.temperature
         if request.seed is not None and "seed" not in self.parameters:

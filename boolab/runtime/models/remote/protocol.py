@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from pydantic_core import from_json, to_json
 
@@ -31,6 +31,17 @@ def dump_json(value: JSON) -> bytes:
 def _refuse(value: object) -> object:
     msg = f"{value!r} is no JSON value"
     raise ValueError(msg)
+
+
+MIN_OUTPUT: Final = 1024
+"""The shortest limit on a response that is set below the user's own: less seldom holds a call with its arguments."""
+
+
+def output_range_of(longest: object, reasoning: int = 0) -> tuple[int, int] | None:
+    """The range of limits on a response, from the user's limit; `reasoning`: the part that the model may think."""
+    if type(longest) is not int or longest < 1:
+        return None
+    return min(longest, reasoning + MIN_OUTPUT), longest
 
 
 def parse_object(text: str | bytes) -> dict[str, Any] | None:
@@ -179,6 +190,11 @@ class Wire(Protocol):
     @property
     def path(self) -> str:
         """The path of requests, below the base URL."""
+        ...
+
+    @property
+    def output_range(self) -> tuple[int, int] | None:
+        """The fewest tokens to which a response may be limited, and the limit by the parameters; None without one."""
         ...
 
     def body(self, request: Request) -> bytes:

@@ -56,6 +56,14 @@ def test_a_request_is_a_stream_of_at_most_8192_tokens() -> None:
     }
 
 
+def test_anthropic_request_lowers_its_limit_on_output() -> None:
+    assert json.loads(Messages("m", {}).body(asked([user("Hi")])._replace(max_output=1500)))["max_tokens"] == 1500
+    assert Messages("m", {}).output_range == (1024, 8192)
+    thinking = {"thinking": {"type": "enabled", "budget_tokens": 4000}}
+    assert Messages("m", {"max_tokens": 6000, **thinking}).output_range == (5024, 6000)
+    assert Messages("m", {"max_tokens": None}).output_range is None
+
+
 def test_anthropic_body_has_the_parameters_and_none_removes_one() -> None:
     parameters = {"max_tokens": None, "thinking": {"type": "adaptive"}, "stop_sequences": ["ü"], "temperature": 0.5}
     body = sent([user("Hello")], parameters=parameters)

@@ -241,3 +241,11 @@ def test_whatif_names_the_source_of_list_prices(
     assert text.count("pip install 'boolab[prices]'") == 1
     with pytest.raises(SettingError, match=r"pip install 'boolab\[prices\]'"):
         bl.priced([])
+
+
+def test_the_dearest_rates_cover_each_kind_of_token_and_length() -> None:
+    model = bl.AnthropicModel("claude-sonnet-4-5", api_key="k")
+    assert model.request_rates == (120_000, 225_000)  # an hour in the cache, above 200,000 tokens
+    assert bl.OpenAIModel("claude-sonnet-4-5", base_url="http://127.0.0.1:8080/v1").request_rates is None
+    assert bl.AnthropicModel("claude-sonnet-4-5", api_key="k", prices=False).request_rates is None
+    assert bl.AnthropicModel("claude-sonnet-9", api_key="k").request_rates is None

@@ -763,6 +763,16 @@ def test_chat_body_requests_a_stream_with_usage_alone() -> None:
     }
 
 
+@pytest.mark.parametrize("name", ["max_completion_tokens", "max_tokens"])
+def test_a_request_lowers_the_limit_on_output_by_its_own_name(name: str) -> None:
+    wire = ChatCompletions("m", {name: 4000})
+    assert (wire.output_range, ChatCompletions("m", {}).output_range) == ((1024, 4000), None)
+    assert sent([USER], parameters={name: 4000}, max_output=1500)[name] == 1500
+    assert sent([USER], parameters={name: 4000}, max_output=9000)[name] == 4000
+    assert "max_tokens" not in sent([USER], parameters={"max_completion_tokens": 4000})
+    assert ChatCompletions("m", {name: 100}).output_range == (100, 100)
+
+
 def test_tools_are_sent_as_functions() -> None:
     assert sent([USER], TOOLS)["tools"] == [
         {"type": "function", "function": {"name": t.name, "description": t.description, "parameters": t.parameters}}
