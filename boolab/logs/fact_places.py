@@ -13,7 +13,7 @@ from typing import Any, Final, get_args
 
 from boolab.core.finish_reasons import FINISH_REASONS
 from boolab.core.messages import Input, Message, Reasoning, Role, Sentinel, StepStart, Text
-from boolab.core.run import Compacted, ModelCost, Run, RunLabel, Score, StatedCost, WrapUp
+from boolab.core.run import MIXED, Compacted, ModelCost, Run, RunLabel, Score, StatedCost, WrapUp
 from boolab.core.types import IDENTITIES, Response, Step, Stop, StopReason, ToolCall, ToolResult, Usage
 from boolab.limits.table import AGENT_LIMITS, COUNTERS, RESPONSE_COUNTERS
 
@@ -42,7 +42,7 @@ RULES: Final[Mapping[str, str]] = {
     "text": "a placeholder; what a shipped policy sends stays",
     "time": "stays",
     "tool": "a name of letters, digits, `_` and `-`; else a placeholder",
-    "version": "a version; else a placeholder",
+    "version": "a version, or `mixed`; else a placeholder",
     "word": "one of the words that providers name; else a placeholder",
 }
 """What each rule keeps."""
@@ -186,7 +186,7 @@ _FORMS: Final[Mapping[str, re.Pattern[str]]] = {
     "run id": re.compile(r"(?!.*//)[A-Za-z0-9][A-Za-z0-9_.:/#+=-]*"),
     "task": re.compile(r"(?!.*//)[A-Za-z0-9][A-Za-z0-9_.:/#+-]*"),
     "tool": re.compile(_NAME),
-    "version": re.compile(_VERSION),
+    "version": re.compile(rf"{MIXED}|{_VERSION}"),
 }
 _EFFORTS: Final = frozenset({"none", "off", "minimal", "low", "medium", "high", "xhigh", "max", "auto", "mixed"})
 _WORDS: Final[Mapping[str, frozenset[str]]] = {

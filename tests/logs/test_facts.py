@@ -268,4 +268,6 @@ def test_runs_that_compress_too_much_to_read_are_not_packed(tmp_path: Path) -> N
 def test_fact_stays_if_it_has_the_form_of_its_rule() -> None:
     assert stays("tool", "read_file")
     assert not stays("tool", "merger_2026.xlsx")
+    assert stays("version", "mixed")
+    assert not stays("version", "mixed-up")
     assert stays("finish reason", "stop")
