@@ -21,8 +21,9 @@ def load_dataset(name: str, *, limit: int | None = None, progress: bool = True, 
 
     `atlas` is 14,451 public runs of nine sets that come with boolab, `atlas/SET` those of one: `intercode-sql`,
     `intercode-bash`, `intercode-ctf`, `intercode-python`, `tau-airline`, `tau2-airline`, `tau2-retail`, `tau2-telecom`,
-    `swebench-verified`. Four more are loaded by their names only: `sentinel-booking`; `sentinel-faults`, which has no
-    outcomes but the step at which a fault began; and `local-fix` and `local-maze`, runs of `LocalModel` with all texts.
+    `swebench-verified`. Five more are loaded by their names only: `sentinel-booking`; `sentinel-faults`, which has no
+    outcomes but the step at which a fault began; `coding-sessions`, long sessions of people with coding agents, with
+    the tokens of each request and no outcomes; and `local-fix` and `local-maze`, runs of `LocalModel` with all texts.
     No other has texts (see `save_runs`); all have the settings `set` and `ended_by`: whether the `environment` or the
     `agent` ends a run. `datasets/atlas/SOURCES.md` and `datasets/local/README.md` have their sources, licences and
     caveats.

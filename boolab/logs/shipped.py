@@ -15,7 +15,13 @@ from boolab.io.resources import SET_FOLDERS, data_path
 ATLAS: Final = "atlas"
 """The name of all sets together; that of one is `atlas/` and its own."""
 SUFFIX: Final = ".jsonl.bz2"
-BY_NAME_ONLY: Final = ("atlas/local-fix", "atlas/local-maze", "atlas/sentinel-booking", "atlas/sentinel-faults")
+BY_NAME_ONLY: Final = (
+    "atlas/coding-sessions",
+    "atlas/local-fix",
+    "atlas/local-maze",
+    "atlas/sentinel-booking",
+    "atlas/sentinel-faults",
+)
 """The sets of later editions: `atlas` alone is the first one, on which the study and the leaderboard rest."""
 
 

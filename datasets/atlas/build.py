@@ -1,9 +1,10 @@
 """Makes the files of this folder out of clones of the repositories in SOURCES.md. See README.md beside this file.
 
 CLONES holds one clone of each repository by its name (`intercode`, `tau-bench`, `tau2-bench`, `inspect_ai`,
-`agent-trajectory-sentinel`; for optional sets `mini-swe-agent`, `balrog` for balrog-ai/experiments and
-`multi-swe-bench` for multi-swe-bench/experiments), bare (`intercode.git`) or not. Files are read from the commits
-below, whatever is checked out, and without a network. The same clones give the same bytes.
+`agent-trajectory-sentinel`, `entireio-cli`, `cipher-box`, `context-evaluator`, `agentv`, `spotter`, `pi-mono`; for
+optional sets `mini-swe-agent`, `balrog` for balrog-ai/experiments and `multi-swe-bench` for
+multi-swe-bench/experiments), bare (`intercode.git`) or not. Files are read from the commits below, whatever is checked
+out, and without a network. The same clones give the same bytes.
 
 Usage: python datasets/atlas/build.py CLONES OUT [--only SET ...] [--texts] [--folder FOLDER ...]
 """  # noqa: INP001 - a script beside its data
@@ -41,6 +42,12 @@ MINI: Final = "dfddc50722219a13b052c236cb68ffdded161621"
 SENTINEL: Final = "040eb2b74aeab2ed420e2979669f80b18f90370f"
 MULTI_SWE_BENCH: Final = "89888f1604001fcd80b0799a37af42a1bfebfd8f"
 BALROG: Final = "989931c5f7acb66ace99d423a480fd537d74e749"
+ENTIRE: Final = "394f81fab87f71aa8938d91ff7a067c524ff344b"
+CIPHER_BOX: Final = "e227f1183b594fa6bd5dbe58c75272434067e89b"
+CONTEXT_EVALUATOR: Final = "63679d4764ce74bb41f8e5794f6183d43ea9ee88"
+AGENTV: Final = "47dca0eea369e545808f72dd9473c846f66dd79f"
+SPOTTER: Final = "8cc42b0bd39d04e71e509d7d58e6782ab435329f"
+PI: Final = "83378aad7e74a0e2bb8f37c007a9685fb4609d8a"
 
 _TOO_LARGE: Final = "over 4 MiB: the copy of the repository that the atlas was made from lacks it"
 ABSENT: Final[Mapping[str, tuple[int | None, str]]] = {
@@ -75,6 +82,10 @@ class Part(NamedTuple):
     """The harness's limits, where the logs do not name them, by their counters; cost is in micro-dollars."""
     states_more: bool = False
     """Whether some logs state another number of responses than they hold, which is no reason to refuse them."""
+    settings: Mapping[str, str] = {}
+    """Settings of each run."""
+    candidates: str = ""
+    """The pattern of the logs that `logs` were chosen from; the others are counted, in one row of the exclusions."""
 
 
 class Set(NamedTuple):
@@ -84,6 +95,8 @@ class Set(NamedTuple):
     parts: tuple[Part, ...]
     agent_ends: bool = False
     """Whether the agent decides that a run is over, and not the environment or the user."""
+    sessions: bool = False
+    """Whether the runs are sessions of people, whose task is what they wrote, and no name that may stay."""
 
 
 class Exclusion(NamedTuple):
@@ -141,6 +154,64 @@ def _sentinel(corpus: str, beside: Mapping[str, str] | None = None) -> Part:
     return Part("agent-trajectory-sentinel", SENTINEL, "sentinel", logs, beside={**manifest, **(beside or {})})
 
 
+_CHECKPOINT: Final = r"[0-9a-f]{2}/[0-9a-f]{10}/[0-9]+/full\.jsonl"
+"""The log of a session as it was at a commit, on the branch `entire/checkpoints/v1` of its repository."""
+
+
+def _checkpoints(clone: str, commit: str, reader: str, chosen: str) -> Part:
+    """Sessions by the checkpoints that have the most of each."""
+    logs = rf"(?:{'|'.join(chosen.split())})/full\.jsonl"
+    return Part(clone, commit, reader, logs, states_more=True, settings={"corpus": clone}, candidates=_CHECKPOINT)
+
+
+_SESSIONS: Final = (
+    _checkpoints(
+        "entireio-cli",
+        ENTIRE,
+        "claude_code",
+        "2a/075ef186b4/0 43/2b48f6b6e6/0 5e/5207b424e2/0 72/0c20f08988/0 89/7eb280e769/12 "
+        "a5/d8ec9bae67/0 cc/90f6622c5b/1 cd/95adddad32/0 f0/c3dbdad0d8/0 f5/dab3d95bc1/0",
+    ),
+    _checkpoints(
+        "cipher-box",
+        CIPHER_BOX,
+        "claude_code",
+        "01/485d538f55/1 49/85d640fadb/0 49/85d640fadb/8 81/2995ab46e2/3 "
+        "94/4ab984b10d/0 af/1dd25ebb3e/8 e8/9fb6a2d646/0 fc/71f7dc4708/1",
+    ),
+    _checkpoints(
+        "context-evaluator",
+        CONTEXT_EVALUATOR,
+        "claude_code",
+        "08/abd1da0817/0 16/b343528434/0 4a/3f7ea6273b/0 8c/758360e7fb/1 "
+        "8f/2ac5b863c7/0 c8/946606a339/0 db/6d4034b8cc/2 ee/7e610ffc3f/0",
+    ),
+    _checkpoints(
+        "agentv",
+        AGENTV,
+        "codex",
+        "0b/9f2ac6f3aa/1 0b/9f2ac6f3aa/3 1f/4427577930/0 79/6eaddfe2f9/0 "
+        "96/eca76f596a/0 a6/0726a7452e/1 b9/220e73bdf9/1 f4/771ece9d37/0",
+    ),
+    Part(
+        "spotter",
+        SPOTTER,
+        "claude_code",
+        r"test/fixtures/transcripts/(?:258c7280|4d5611e5|8463c716|ae4a77f8|fa812bfe)[0-9a-f-]*"
+        r"(?:/subagents/agent-(?!acompact)[0-9a-f]+)?\.jsonl",
+        states_more=True,
+        settings={"corpus": "spotter"},
+    ),
+    Part(
+        "pi-mono",
+        PI,
+        "pi",
+        r"packages/coding-agent/test/fixtures/(?:before-compaction|large-session)\.jsonl",
+        states_more=True,
+        settings={"corpus": "pi-mono"},
+    ),
+)
+
 SETS: Final = (
     Set(
         "intercode-sql",
@@ -178,6 +249,7 @@ SETS: Final = (
         agent_ends=True,
     ),
     Set("sentinel-faults", (_sentinel(rf"(?:{'|'.join(_FAULTS_OF_QWEN)})"),), agent_ends=True),
+    Set("coding-sessions", _SESSIONS, sessions=True),
 )
 """The sets that are shipped."""
 
@@ -301,11 +373,25 @@ def runs_of_part(clones: Path, part: Part, name: str) -> tuple[list[Run], list[E
             if reason is None:
                 model = match.expand(part.model)
                 found = _read(file, part.reader, states_more=part.states_more)
-                runs += [replace(run, model=run.model or model, limits={**part.limits, **run.limits}) for run in found]
+                runs += [
+                    replace(
+                        run,
+                        model=run.model or model,
+                        limits={**part.limits, **run.limits},
+                        settings={**part.settings, **run.settings},
+                    )
+                    for run in found
+                ]
                 excluded += [] if found else [Exclusion(name, match[0], 1, "not in the manifest of its corpus")]
             else:
                 excluded.append(Exclusion(name, match[0], len(json_document(file, Damage(file))), reason))
+    if part.candidates:
+        n_others = sum(re.fullmatch(part.candidates, path) is not None for path in tree) - len(matches)
+        excluded.append(Exclusion(name, f"{part.clone}: {part.candidates}", n_others, _NOT_CHOSEN))
     return runs, excluded
+
+
+_NOT_CHOSEN: Final = "not chosen: another state of a session, or one with fewer requests or none with a list price"
 
 
 def _under(folder: str, path: str) -> Path:
@@ -348,17 +434,21 @@ def usable(runs: Sequence[Run], name: str) -> tuple[list[Run], list[Exclusion]]:
 def _of_set(run: Run, one: Set) -> Run:
     """The run with the set as a setting, and a task whose name no other set has.
 
-    Scores are left out, because `success` is made of them, and the harness's version, which only tau2-bench has.
+    Scores are left out, because `success` is made of them, and the harness's version, which only tau2-bench has. The
+    task of a session is left to `facts_of`, which puts a number in its place.
     """
     solo = run.agent.endswith("_solo")  # tau2-bench's agent without a user
     agent_ends = one.agent_ends or solo or run.settings.get("prompting") == "react"
+    settings = {"set": one.name, "ended_by": "agent" if agent_ends else "environment", **run.settings}
+    if one.sessions:
+        return replace(run, settings=settings)
     domain = one.name.partition("-")[2]
     return replace(
         run,
         task=f"{one.name}/{task_name(run.task.removeprefix(f'{domain}/'))}",
         scores=(),
         harness_version=None,
-        settings={"set": one.name, "ended_by": "agent" if agent_ends else "environment", **run.settings},
+        settings=settings,
     )
 
 

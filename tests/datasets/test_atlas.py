@@ -13,6 +13,7 @@ import os
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from statistics import mean
 from typing import NamedTuple
@@ -45,6 +46,8 @@ EXPECTED = {
 """Runs, successes and steps of each set of `atlas`, counted over the original files by others."""
 SECOND = {"sentinel-booking": (415, 180, 4_580), "sentinel-faults": (2_159, 0, 15_662)}
 """Those of the sets that are loaded by their names only, counted over the original files without boolab."""
+SESSIONS = {"coding-sessions": (47, 0, 7_456)}
+"""Those of the sessions without outcomes, as boolab counts them."""
 
 AT_MOST = 4 * 2**20
 TEXT = re.compile(r'"(message|content|text|reasoning|reasoning_content|arguments|error)":"((?:[^"\\]|\\.)*)"')
@@ -117,7 +120,7 @@ def test_the_files_have_the_sums_that_are_written_down() -> None:
     written = {name: value for value, name in rows}
     found = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in public_sets().values()}
     assert found == written
-    assert {f"atlas/{name}" for name in EXPECTED | SECOND} == set(public_sets())
+    assert {f"atlas/{name}" for name in EXPECTED | SECOND | SESSIONS} == set(public_sets())
     assert {f"atlas/{name}" for name in LOCAL} == set(atlas_sets()) - set(public_sets())
 
 
@@ -139,7 +142,7 @@ def test_each_set_has_the_counts_of_its_sources(lines: dict[str, list[Plain]], a
             sum(run.success is True for run in atlas[name]),
             sum(run.n_steps for run in atlas[name]),
         ) == expected, name
-    for name, expected in SECOND.items():
+    for name, expected in (SECOND | SESSIONS).items():
         runs = lines[name]
         assert (len(runs), sum(run.success is True for run in runs), sum(len(run.actions) for run in runs)) == expected
 
@@ -160,6 +163,20 @@ def test_labels_of_booking_are_those_of_its_authors() -> None:
         ("healthy", True): 180, ("arithmetic_error", False): 122, ("incomplete", False): 54, ("other", False): 34,
         ("hallucinated", False): 25,
     }  # fmt: skip
+
+
+@pytest.mark.slow
+def test_causes_of_coding_sessions_add_up_to_their_bill() -> None:
+    runs = bl.load_dataset("atlas/coding-sessions")
+    assert Counter(str(run.settings["corpus"]) for run in runs) == {
+        "entireio-cli": 10, "cipher-box": 8, "context-evaluator": 8, "agentv": 8, "spotter": 11, "pi-mono": 2,
+    }  # fmt: skip
+    assert {run.success for run in runs} == {None}
+    causes = bl.cost_by(runs)
+    assert round(causes["total_usd"].sum(), 6) == causes.attrs["bill"]["bill_usd"] == bl.runs_df(runs)["cost_usd"].sum()
+    bills = bl.bills_df(runs).dropna(subset="stated_usd")
+    assert list(bills["stated_usd"]) == [42.595885, 30.330193]
+    assert max(abs(bills["difference_usd"])) <= 0.00001
 
 
 @pytest.mark.slow
@@ -328,7 +345,7 @@ def test_one_set_and_the_first_runs_of_all_are_loaded_by_name() -> None:
 def test_a_set_that_is_none_is_answered_with_the_nearest_one() -> None:
     with pytest.raises(SettingError, match="did you mean 'atlas/intercode-sql'"):
         bl.load_dataset("atlas/intercode-sq")
-    with pytest.raises(SettingError, match="nor a set of the atlas; sets: atlas/intercode-bash, "):
+    with pytest.raises(SettingError, match="nor a set of the atlas; sets: atlas/coding-sessions, "):
         bl.load_runs("atlas/qqqq")
     with pytest.raises(SettingError, match="did you mean 'atlas/intercode-sql'"):
         bl.load_dataset("intercode-sql")
@@ -359,10 +376,11 @@ def test_the_notices_of_all_sources_are_there() -> None:
     sources = (FOLDER / "SOURCES.md").read_text()
     for holder in ("2023 Princeton Natural Language Processing", "2024 Sierra\n", "2025 Sierra Research", "2024 UK AI"):
         assert f"Copyright (c) {holder}" in sources
-    assert sources.count("THE SOFTWARE IS PROVIDED") == 4
+    holders = ("2026 Entire Inc.", "2026 Michael Yankelev", "2025 EntityProcess", "2026 marot", "2025 Mario Zechner")
+    assert all(f"MIT, Copyright (c) {holder} |" in sources for holder in holders)
+    assert sources.count("THE SOFTWARE IS PROVIDED") == 5
     assert "Copyright 2026 Sunny Dubey" in sources
-    for commit in (BUILD.INTERCODE, BUILD.TAU, BUILD.TAU2_MERGED, BUILD.TAU2_BRANCH, BUILD.INSPECT, BUILD.SENTINEL):
-        assert commit in sources
+    assert all(part.commit in sources for part in chain.from_iterable(one.parts for one in BUILD.SETS))
 
 
 @pytest.mark.slow

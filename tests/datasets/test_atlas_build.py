@@ -82,6 +82,15 @@ def test_what_is_left_out_is_counted_with_its_reason(clones: Path) -> None:
     ]
 
 
+def test_a_choice_of_logs_counts_those_not_chosen(clones: Path) -> None:
+    commit = git(clones / "intercode", "rev-parse", "HEAD~")
+    logs, candidates = r"data/ic_sql_multiturn_m_10_turns\.json", r"data/ic_.*\.json"
+    part = BUILD.Part("intercode", commit, "intercode", logs, candidates=candidates, settings={"corpus": "some"})
+    runs, excluded = BUILD.runs_of_set(clones, BUILD.Set("a-set", (part,), sessions=True))
+    assert [(run.settings["corpus"], run.task.startswith("a-set")) for run in runs] == [("some", False)] * 2
+    assert [(one.place, one.runs) for one in excluded] == [(f"intercode: {candidates}", 3)]
+
+
 def test_a_blob_that_is_left_out_need_not_be_there(clones: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clone = clones / "intercode"
     blob = git(clone, "rev-parse", "HEAD~:data/ic_sql_multiturn_m_10_turns.json")
