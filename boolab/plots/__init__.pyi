@@ -4,6 +4,7 @@ from boolab.plots.bars import plot_stop_reasons as plot_stop_reasons
 from boolab.plots.bars import plot_tools as plot_tools
 from boolab.plots.bill import plot_bill as plot_bill
 from boolab.plots.caps import plot_caps as plot_caps
+from boolab.plots.context_policy import plot_context_policy as plot_context_policy
 from boolab.plots.crossval import plot_crossval as plot_crossval
 from boolab.plots.divergences import plot_divergences as plot_divergences
 from boolab.plots.fit import plot_fit as plot_fit

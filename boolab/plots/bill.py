@@ -10,8 +10,6 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.patches import Patch
 
 from boolab.core.allocation import PIECES, UNITS, RequestBill
@@ -21,6 +19,7 @@ from boolab.core.types import MICRO
 from boolab.display.numbers import duration
 from boolab.frames.runs import one_run
 from boolab.plots import style
+from boolab.plots._panels import name_figure, strip
 from boolab.plots.palette import PIECE_LOOKS
 from boolab.plots.themed import new_figure
 from boolab.stats.cost.allocated import PIECE_NAMES, AllocatedRun, allocate_runs, cause_name, dollars_of, facts_of_bill
@@ -73,10 +72,10 @@ def plot_bill(run: Run, *, title: str | None = style.AUTO) -> Axes:
     _draw_context(context_ax, allocated.allocation.requests)
     _draw_cents(cents_ax, allocated.allocation.requests, _dearest(misses, facts.bill_usd))
     for ax in (causes_ax, context_ax, cents_ax):
-        _strip(ax)
-    _name_figure(
-        figure, causes_ax, style.choose_title(title, _finding(allocated, misses, facts.bill_usd)), _sample(allocated)
-    )
+        strip(ax)
+    handles = [Patch(facecolor=style.area(causes_ax, PIECE_LOOKS[piece]), label=PIECE_NAMES[piece]) for piece in PIECES]
+    finding = style.choose_title(title, _finding(allocated, misses, facts.bill_usd))
+    name_figure(figure, causes_ax, finding, _sample(allocated), handles)
     return causes_ax
 
 
@@ -189,29 +188,3 @@ def _dearest(misses: Sequence[CacheMiss], bill_usd: float) -> list[CacheMiss]:
 def _miss_label(miss: CacheMiss) -> str:
     idle = "" if miss.request.idle_ms is None else f", after a pause of {duration(miss.request.idle_ms)}"
     return f"miss: ${dollars_of(miss.request.extra_units or 0):,.2f}{idle}"
-
-
-def _strip(ax: Axes) -> None:
-    for side, spine in ax.spines.items():
-        spine.set_visible(side in ("left", "bottom"))
-        spine.set(color=style.fade(ax, 0.4), linewidth=0.8)
-    ax.tick_params(labelsize=style.sizes(ax).text, labelcolor=style.fade(ax, 0.85), color=style.fade(ax, 0.4))
-    for label in (ax.xaxis.label, ax.yaxis.label):
-        label.set(size=style.sizes(ax).text, color=style.fade(ax, 0.65), **style.PLAIN)
-
-
-def _name_figure(figure: Figure, ax: Axes, title: str, sample: str) -> None:
-    """The title, the key under it, and what is drawn, at the foot. A layout knows no key between a title and panels."""
-    size, height = style.sizes(ax), figure.get_figheight() * 72
-    under_title = 1 - (size.title * 2.1 if title else 2) / height
-    layout = figure.get_layout_engine()
-    if isinstance(layout, ConstrainedLayoutEngine):
-        layout.set(rect=(0, 0, 1, under_title - size.text * 2 / height))
-    handles = [Patch(facecolor=style.area(ax, PIECE_LOOKS[piece]), label=PIECE_NAMES[piece]) for piece in PIECES]
-    figure.legend(handles=handles, ncol=len(PIECES), loc="upper left", bbox_to_anchor=(0, under_title), frameon=False,
-                  fontsize=size.text, handlelength=1, columnspacing=1.4, borderaxespad=0)  # fmt: skip
-    heading = figure.suptitle(title, x=0.008, y=0.985, ha="left", va="top", size=size.title * 1.15, weight="bold",
-                              **style.PLAIN)  # fmt: skip
-    heading.set_in_layout(False)
-    figure.supxlabel(sample, x=0.008, ha="left", size=size.note, color=style.fade(ax, 0.68), gid="footnote",
-                     **style.PLAIN)  # fmt: skip

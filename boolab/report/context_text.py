@@ -8,7 +8,7 @@ from boolab.core.text import count
 from boolab.display.text import align_columns, wrap_text
 from boolab.errors import SettingError
 from boolab.stats.cost.allocated import dollars_of
-from boolab.stats.cost.context_costs import PolicyTotal, notes_of, total_of
+from boolab.stats.cost.context_costs import PolicyTotal, describe_change, describe_range, notes_of, total_of
 from boolab.stats.cost.context_policy import ContextPolicy
 from boolab.stats.cost.policy_costs import Basis, cost_under
 from boolab.stats.cost.threshold import threshold_finding
@@ -44,29 +44,30 @@ def policy_sentence(total: PolicyTotal) -> str:
         return f"{policy} the cost is not known."
     ends = (total.lower / recorded - 1, total.upper / recorded - 1)
     if total.cost is None:
-        return f"{policy} they would have cost {_range(*ends)} if the steps stay the same."
+        return f"{policy} they would have cost {describe_range(*ends)} if the steps stay the same."
     change = total.cost / recorded - 1
-    bounds = "" if total.cost_is == "exact" else f" ({_range(*ends)})"
+    bounds = "" if total.cost_is == "exact" else f" ({describe_range(*ends, change)})"
     # Exact costs need no assumption: the model cannot see what has changed.
     condition = "" if total.cost_is == "exact" else " if the steps stay the same"
     steps = total.break_even_steps
     n_steps = sum(len(row.record.requests) for row in total.rows)
-    unless = f"; it pays unless it adds {steps / n_steps:.0%} more steps" if steps and condition else ""
-    return f"{policy} they would have cost {_change(change)}{bounds}{condition}{unless}."
+    condition_steps = f"; it pays unless it adds {steps / n_steps:.0%} more steps" if steps and condition else ""
+    return f"{policy} they would have cost {describe_change(change)}{bounds}{condition}{condition_steps}."
 
 
 def threshold_sentence(basis: Basis) -> str:
     """The cheapest compaction threshold with its range; empty where none can be computed."""
     try:
-        found = threshold_finding(basis)
+        finding = threshold_finding(basis)
     except SettingError:
         return ""
-    low, high = found.flat_range
+    low, high = finding.flat_range
     n_runs = sum(not refusal for refusal in basis.refusals)
+    length = f"{finding.threshold:,} tokens ({low:,} to {high:,})"
+    n_enough = round(finding.share_with_steps * n_runs)
     return (
-        f"Compaction would cost least at {found.threshold:,} tokens ({low:,} to {high:,}) if the steps stay the same: "
-        f"one pays after {found.break_even_steps} more steps, which {round(found.share_with_steps * n_runs)} of "
-        f"{count(n_runs, 'run')} had."
+        f"Compaction would cost least at {length} if the steps stay the same: one pays after "
+        f"{finding.break_even_steps} more steps, which {n_enough} of {count(n_runs, 'run')} had."
     )
 
 
@@ -81,18 +82,6 @@ def _mark(total: PolicyTotal) -> str:
     if any(row.walk is not None and row.walk.over_window_at is not None for row in total.rows):
         marks.append("exceeds the window")
     return ", ".join(marks)
-
-
-def _range(low: float, high: float) -> str:
-    """The range of a change: its sign once, where both ends have the same."""
-    if (low < 0) == (high < 0):
-        first, second = sorted((abs(low), abs(high)))
-        return f"{first:.0%} to {second:.0%} {'less' if low < 0 else 'more'}"
-    return f"{abs(low):.0%} less to {high:.0%} more"
-
-
-def _change(share: float) -> str:
-    return f"{abs(share):.0%} {'less' if share < 0 else 'more'}"
 
 
 def _percent(part: int | None, total: int) -> str:

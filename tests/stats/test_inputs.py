@@ -56,6 +56,7 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "plot_steps": lambda runs: texts(bl.plot_steps(runs)),
     "plot_survival": lambda runs: texts(bl.plot_survival(runs)),
     "plot_tools": lambda runs: texts(bl.plot_tools(runs)),
+    "plots.plot_context_policy": lambda runs: texts(bl.plots.plot_context_policy(runs)),
     "plots.plot_stop_reasons": lambda runs: texts(bl.plots.plot_stop_reasons(runs)),
 }
 ONE_RUN = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
-from itertools import product
+from itertools import chain, product
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from boolab.errors import SettingError, near
@@ -87,7 +87,7 @@ def costs_frame(basis: Basis, policy_list: Sequence[ContextPolicy], *, aggregate
             _TOTAL_COLUMNS, [total_of(row, policy) for row, policy in zip(rows, policy_list, strict=True)]
         )
     else:
-        frame = frame_of_columns(_COLUMNS, [row for of_run in zip(*rows, strict=True) for row in of_run])
+        frame = frame_of_columns(_COLUMNS, [*chain.from_iterable(zip(*rows, strict=True))])
     frame.attrs["notes"] = notes_of(basis)
     return frame
 
@@ -112,6 +112,20 @@ def policies_of(
         msg = "no policy: pass bl.ContextPolicy(compact_at=70_000), or grid={'compact_at': [60_000, 90_000]}"
         raise SettingError(msg)
     return result
+
+
+def describe_change(share: float) -> str:
+    """A change of the bill in words: `24% less`."""
+    return f"{abs(share):.0%} {'less' if share < 0 else 'more'}"
+
+
+def describe_range(low: float, high: float, change: float | None = None) -> str:
+    """The range of a change; without a sign where both ends have that of the change, which stands beside it."""
+    if (low < 0) == (high < 0):
+        first, second = sorted((abs(low), abs(high)))
+        is_named = change is not None and (change < 0) == (low < 0)
+        return f"{first:.0%} to {f'{second:.0%}' if is_named else describe_change(second if high > 0 else -second)}"
+    return f"{describe_change(low)} to {describe_change(high)}"
 
 
 def notes_of(basis: Basis) -> tuple[str, ...]:

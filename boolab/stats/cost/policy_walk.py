@@ -274,12 +274,12 @@ class _PolicyWalk:
             return None
         self._note_change()
         # What is summarised is sent, the steps that are kept are not.
-        sent = self._length - sum(addition.width for addition in islice(self._additions, first_kept, None))
-        rates, resent = request.rates.at(sent), min(sent, last_length)
+        sent_tokens = self._length - sum(addition.width for addition in islice(self._additions, first_kept, None))
+        rates, resent = request.rates.at(sent_tokens), min(sent_tokens, last_length)
         prefix = min(prefix, resent)
         units = (
             prefix * rates[READ] + (resent - prefix) * rates[FRESH]
-            + (sent - resent) * rates[self._write_of(request)]
+            + (sent_tokens - resent) * rates[self._write_of(request)]
             + min(self._summary_tokens, MAX_SUMMARY_OUTPUT) * rates[OUTPUT]
         )  # fmt: skip
         self._units += units

@@ -89,6 +89,11 @@ class RequestRecord(NamedTuple):
     window: int | None
 
     @property
+    def longest(self) -> int:
+        """The tokens of its longest prompt."""
+        return max((request.length for request in self.requests), default=0)
+
+    @property
     def compacted_lengths(self) -> list[int]:
         """The lengths of the last prompts before recorded compactions."""
         return [last.length for last, request in pairwise(self.requests) if request.summary is not None]
@@ -102,7 +107,7 @@ class RequestRecord(NamedTuple):
 def record_of(allocated: AllocatedRun) -> RequestRecord:
     """The requests of a run whose charges are known."""
     run, bills = allocated.run, allocated.allocation.requests
-    calls = [call for step in run.steps for call in step.response.tool_calls]
+    calls = chain.from_iterable(step.response.tool_calls for step in run.steps)
     charges_writes = any(bill.zones.write_5m or bill.zones.write_1h for bill in bills)
     requests, refusal = (*_requests(run, bills, charges_writes=charges_writes),), _refusal(allocated)
     summary_costs = [

@@ -66,8 +66,8 @@ class ThresholdLaw(NamedTuple):
     def flat_range(self) -> tuple[Array, Array]:
         """From where to where a step costs at most 5% more than at the threshold, of what depends on it."""
         fixed = self.resend * (self.start + self.growth)
-        least = fixed + np.sqrt(2 * self._order_cost * self.resend)
-        half = ((1 + _FLAT) * least - fixed) / self.resend
+        lowest = fixed + np.sqrt(2 * self._order_cost * self.resend)
+        half = ((1 + _FLAT) * lowest - fixed) / self.resend
         width = np.sqrt(half**2 - 2 * self._order_cost / self.resend)
         return self.start + half - width, self.start + half + width
 
@@ -136,11 +136,11 @@ def threshold_finding(basis: Basis, keep_steps: int = 0) -> ThresholdFinding:
         msg = "no compaction threshold can be computed: the prompts do not grow, or to send them again costs nothing"
         raise SettingError(msg)
     threshold, steps = int(law.threshold), ceil(law.break_even_steps)
-    left = [_steps_beyond(record, threshold) for record in records]
-    n_enough = sum(n_steps >= steps for n_steps in left)
+    n_further = [_steps_beyond(record, threshold) for record in records]
+    n_enough = sum(n_steps >= steps for n_steps in n_further)
     share = clopper_pearson(n_enough, len(records))
     low, high = map(int, law.flat_range)
-    least = (
+    optimum = (
         f"Compaction costs least at {threshold:,} tokens, and at most {_FLAT:.0%} more from {low:,} to {high:,}, if "
         "the steps stay the same and go on for long."
     )
@@ -151,7 +151,7 @@ def threshold_finding(basis: Basis, keep_steps: int = 0) -> ThresholdFinding:
     return ThresholdFinding(
         title="Compaction threshold",
         frame=_frame(law, _resampled(sums, keep_steps), len(records), (n_enough / len(records), *share)),
-        sentences=(least, pays),
+        sentences=(optimum, pays),
         notes=(*refusal_notes(basis), _BASIS),
         threshold=threshold,
         flat_range=(low, high),
@@ -186,8 +186,7 @@ def _sums_of(record: RequestRecord, summary_tokens: int) -> list[float]:
         written_cost += request.added.width * write_rate
         if request.summary is None:
             resent += request.readable
-            missed = request.missed_tokens
-            resent_cost += (request.readable - missed) * rates[READ] + missed * write_rate
+            resent_cost += request.readable * rates[READ] + request.missed_tokens * (write_rate - rates[READ])
     for request in requests:
         output_cost += request.output * request.rates.at(request.length)[OUTPUT]
     output = sum(request.output for request in requests)
