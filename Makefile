@@ -133,6 +133,7 @@ coverage: $(READY) ## measure how often 95% intervals hold the truth
 
 recommendations: $(READY) ## judge recommendations on runs that they did not see; saves what docs/tables/measured.md has
 	$(BIN)/python -m benchmarks.recommendations --write
+	$(BIN)/python -m benchmarks.tails --write
 
 outcomes: $(READY) ## measure the desk: wrong answers and how many it takes, in worlds whose truth is known; saves what docs/tables/measured.md has
 	$(BIN)/python -m benchmarks.outcomes --write

@@ -6,7 +6,15 @@ import argparse
 from pathlib import Path
 from typing import Final
 
-from boolab.cli.arguments import add_evidence, add_logs, add_question, page_to_write, study_from, write_checked
+from boolab.cli.arguments import (
+    add_budget,
+    add_evidence,
+    add_logs,
+    add_question,
+    page_to_write,
+    study_from,
+    write_checked,
+)
 from boolab.cli.help import Command
 from boolab.errors import SettingError
 from boolab.io.files import write_output
@@ -28,6 +36,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     add_logs(parser)
     add_question(parser)
+    add_budget(parser)
     add_evidence(parser.add_argument_group("what is known of the outcomes"))
     parser.add_argument("--title", metavar="TEXT", help="the title of the page (default: its answer)")
     parser.add_argument(

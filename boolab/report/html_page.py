@@ -19,7 +19,7 @@ from markupsafe import Markup
 from boolab.core.text import count, first_of, shorten
 from boolab.display.colours import DARK, LIGHT
 from boolab.display.html import text_of
-from boolab.display.numbers import level, percents
+from boolab.display.numbers import level, money, percents
 from boolab.display.text import capitalize
 from boolab.errors import SettingError
 from boolab.frames.dtypes import axis_value, is_missing
@@ -175,6 +175,7 @@ class _Page:
             "proxies": [one for one in study.counted_units if one.proxy],
             "mixed": len(study.counted_units) > 1,
             "keep": level(question.keep),
+            "broken": self._broken_promise(),
             "sure": level(question.confidence),
             "unsure": level(1 - question.confidence),
             "use": {
@@ -205,12 +206,29 @@ class _Page:
         among = f" of {count(of, self.study.noun)}" if self.study.has_families else ""
         kept = f", {base:,} {self.study.success_noun(base)}{among}" if self.summary else ""
         what = f"{agents}{self.quality.runs_in_words}, {count(counts['steps'], 'step')}{kept}"
-        to_keep = f"To keep: {level(question.keep)} of future ones, with {level(question.confidence)} confidence"
-        return " ".join(filter(None, [self.study.found.known, f"{what}.", to_keep]))
+        confidence = f"with {level(question.confidence)} confidence"
+        goal = f"To keep: {level(question.keep)} of future ones, {confidence}"
+        if question.budget is not None:
+            goal = f"To cost at most {money(question.budget)}: {level(question.share)} of future ones, {confidence}"
+        return " ".join(filter(None, [self.study.found.known, f"{what}.", goal]))
+
+    def _broken_promise(self) -> str:
+        """What a setting does that should not have been set."""
+        question = self.study.question
+        if question.budget is None:
+            return f"keeps less than {level(question.keep)}"
+        nouns = self.study.nouns
+        return f"lets more than {level(1 - question.share)} of {nouns} cost more than {money(question.budget)}"
 
     def _question(self) -> str:
         question, n_agents = self.study.question, len(self.study.agent_counts)
         whose = f"the {n_agents:,} agents'" if n_agents > 1 else "this agent's"
+        if question.budget is not None:
+            return (
+                f"The question: which limit is the loosest under which {level(question.share)} of {whose} "
+                f"{self.study.nouns} cost no more than {money(question.budget)}, at {level(question.confidence)} "
+                "confidence, and what does it save?"
+            )
         return (
             f"The question: which limits on its loop keep at least {level(question.keep)} of {whose} "
             f"{kept_name(self.study)}, at {level(question.confidence)} confidence, and what do they save?"

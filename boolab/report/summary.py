@@ -204,7 +204,7 @@ def kept_note(row: SummaryRow, keep: float) -> str:
     if not row.successes or not row.evidence:
         return ""
     share = floor_percent(row.kept[0] / row.successes)
-    return f"{share}, at least {level(keep)}" if row.is_set else share
+    return f"{share}, at least {level(keep)}" if row.is_set and row.group.budget is None else share
 
 
 def whom_words(group: GroupDecision) -> str:

@@ -135,6 +135,17 @@ def test_the_command_asks_about_a_budget(tmp_path: Path, capsys: pytest.CaptureF
 
 
 @pytest.mark.slow
+def test_the_report_has_the_question_about_a_budget(tmp_path: Path) -> None:
+    logs, page = tmp_path / "runs.jsonl", tmp_path / "report.html"
+    bl.save_runs(runs_of([*range(1, 61)]), logs)
+    assert main(["report", str(logs), "--budget", "0.20", "-o", str(page)]) == 0
+    text = " ".join(page.read_text(encoding="utf-8").split())
+    assert "To cost at most $0.20: 95% of future ones, with 95% confidence" in text
+    assert "actually lets more than 5% of runs cost more than $0.20." in text
+    assert "--budget 0.2 --share 0.95" in text
+
+
+@pytest.mark.slow
 def test_a_budget_is_rarely_wrong_where_a_dear_kind_is_rare() -> None:
     from benchmarks.tails import LONGEST, SHARE, WORLDS, cap_of, records, truth
 
