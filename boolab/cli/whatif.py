@@ -44,10 +44,10 @@ EPILOG: Final = """
     --json prints one object: schema, boolab, made_at, question, data (files, runs, labels by their source, what was
     skipped and what is missing), axes (by axis a row for each value and group: kept_lower and kept_upper of successes,
     what is spent and saved_, the others off), recommendation (verdict, the answer; sentences; groups, a row each with
-    action and all that it rests on; paths, the result for each kind of limit; one_for_all, what one limit for all
-    groups saves and keeps, held out, beside a limit for each, or null), how_to_set (a row for each group with limits to
-    set: limits, the command boolab export, and for the harness of the logs its text, and what is lost by what it
-    lacks).
+    action and all that it rests on, with --budget also how many are over it; paths, the result for each kind of limit;
+    one_for_all, what one limit for all groups saves and keeps, held out, beside a limit for each, or null), how_to_set
+    (a row for each group with limits to set: limits, the command boolab export, and for the harness of the logs its
+    text, and what is lost by what it lacks).
     """
 
 

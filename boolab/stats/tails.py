@@ -25,6 +25,7 @@ from boolab.limits.function_rule import AnyRule
 from boolab.stats.intervals import check_confidence
 from boolab.stats.recommend.units import named_clusters
 from boolab.stats.tail_bounds import TaskAmounts, quantile_interval, shortfall_interval, tasks_missing
+from boolab.whatif.evaluate import MAX_ROWS
 from boolab.whatif.grid import Grid
 from boolab.whatif.question import Question, question_of
 from boolab.whatif.recordings import Recorded, as_recorded, ledgers_of
@@ -130,6 +131,9 @@ def _rows(recorded: Recorded, question: Question) -> Iterator[pd.DataFrame]:
         unit = unit_of(runs.span)
         units = named_runs.split_spans() if unit == "turn" else named_runs
         units = units.apply_own_limits().with_time()
+        if units.n_runs * question.count > MAX_ROWS:
+            msg = f"{question.count:,} settings make more than {MAX_ROWS:,} rows with these runs: expected fewer values"
+            raise SettingError(msg)
         for part in pieces(units, units.kin(), max(1, BATCH_ROWS // question.count)):
             yield rows_of(part, with_task).assign(**{_UNIT: unit})
 
