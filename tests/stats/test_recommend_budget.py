@@ -13,6 +13,7 @@ from boolab.cli.main import main
 from boolab.core.run import Run
 from boolab.core.types import Usage
 from boolab.errors import SettingError
+from boolab.stats.kept_share import keeps_enough
 from tests.support.billed_runs import billed_run, billed_step
 
 
@@ -119,6 +120,39 @@ def test_groups_share_the_error_of_a_budget() -> None:
     assert decision.frame["max_steps"].tolist() == [20, 20]
     assert decision.verdict[0].startswith("Set limits for 2 of 2 agents")
     assert "At most 5% of their runs to come cost more than $0.20" in decision.verdict[0]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_cap_is_that_of_a_search_over_all_caps(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, 4, 110)
+    runs = [
+        run_of(int(steps), f"{task}.{number}", f"t{task}", cents=int(rng.integers(1, 4)))
+        for task, size in enumerate(sizes)
+        for number, steps in enumerate(rng.geometric(0.25, size))
+    ]
+    cents = np.array([(run.steps[0].response.usage.cost or 0) // 10_000 for run in runs])
+    lengths = np.array([run.n_steps for run in runs])
+    tasks = np.repeat(np.arange(len(sizes)), sizes)
+    shown = [
+        cap
+        for cap in range(1, int(lengths.max()) + 1)
+        if keeps_enough(np.bincount(tasks[np.minimum(lengths, cap) * cents > 12], minlength=110), sizes, 0.9, 0.05)
+    ]
+    decision = bl.recommend(runs, budget=0.12, share=0.9)
+    assert shown == list(range(1, len(shown) + 1))
+    assert decision.setting["max_steps"] == (shown[-1] if shown[-1] < lengths.max() else None)
+
+
+def test_turns_stay_within_a_budget_where_a_cap_counts_turns() -> None:
+    sessions = []
+    for number, run in enumerate(runs_of([10] * 80)):
+        steps = tuple(step._replace(turn=1 if step.index <= 8 else 2) for step in run.steps)
+        sessions.append(replace(run, steps=steps, source="claude_code", run_id=f"s{number}"))
+    decision = bl.recommend(sessions, budget=0.05, share=0.9)
+    assert (decision.evidence["unit"], decision.evidence["n_units"], decision.setting["max_steps"]) == ("turn", 160, 5)
+    by_run = bl.recommend(sessions, budget=0.05, share=0.9, scope="run")
+    assert (by_run.evidence["unit"], by_run.evidence["n_units"], by_run.setting["max_steps"]) == ("run", 80, 5)
 
 
 def test_the_command_asks_about_a_budget(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
