@@ -92,7 +92,8 @@ def _summary_tokens(records: Sequence[RequestRecord]) -> int:
 
 def _read_again(records: Sequence[RequestRecord]) -> float:
     """The highest share of removed results that recorded compactions brought back, by reading an old path."""
-    shares = [*chain.from_iterable(map(_shares_read_again, records))]
+    readable = [record for record in records if record.arguments_known]  # facts name no files
+    shares = [*chain.from_iterable(map(_shares_read_again, readable))]
     highest = max(shares, default=0.0)
     return highest if len(shares) >= _LEAST_COMPACTIONS else max(highest, _READ_AGAIN)
 
@@ -138,7 +139,7 @@ def cost_under(basis: Basis, index: int, policy: ContextPolicy) -> PolicyCost:
     # Until its first change a run has the compactions on record, whose requests may be on no line.
     other_units = _outside_until(record, walk.exact_until, other_units)
     cost, lower, upper = walk.units + other_units, minimum.units + other_units, maximum.units + other_units
-    slope = (upper - lower) / read_again
+    slope = (upper - lower) / read_again if read_again else 0.0
     return PolicyCost(
         record, policy, "", ratio, summary, recorded,
         cost if record.arguments_known else None, min(lower, cost), max(upper, cost),

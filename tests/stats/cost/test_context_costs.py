@@ -226,15 +226,34 @@ def test_without_times_another_lifetime_is_refused() -> None:
     assert "no times" in row["refused"]
 
 
+def redacted(step: Step) -> Step:
+    call = step.response.tool_calls[0]._replace(arguments=REDACTED)
+    return step._replace(response=step.response._replace(tool_calls=(call,)))
+
+
+def compacted(change: Callable[[Step], Step]) -> Run:
+    """A run of 14 steps, each second one after a compaction, that reads no file twice."""
+    steps = [read_step(n, 10_000 if n % 2 else 12_000, 10_000 if n % 2 else 2000) for n in range(1, 15)]
+    return billed_run(*map(change, steps), compacted_before=[*range(3, 15, 2)])
+
+
 def test_redacted_arguments_leave_bounds_only() -> None:
-    steps = []
-    for step in steady().steps:
-        call = step.response.tool_calls[0]._replace(arguments=REDACTED)
-        steps.append(step._replace(response=step.response._replace(tool_calls=(call,))))
-    frame = bl.context_costs(billed_run(*steps), bl.ContextPolicy(compact_at=20_000))
+    frame = bl.context_costs(billed_run(*map(redacted, steady().steps)), bl.ContextPolicy(compact_at=20_000))
     assert frame["cost_usd"].isna().all()
     assert frame["cost_is"].tolist() == ["bounds"]
     assert (frame["cost_lower"] < frame["cost_upper"]).all()
+
+
+def test_redacted_arguments_show_no_share_read_again() -> None:
+    runs = [compacted(lambda step: step), compacted(redacted)]
+    shares = [basis_of(allocate_runs(run)).read_again[run.source] for run in runs]
+    assert shares == [0, 0.3]
+
+
+def test_compactions_that_bring_nothing_back_make_bounds_equal() -> None:
+    frame = bl.context_costs(compacted(lambda step: step), bl.ContextPolicy(compact_at=11_000))
+    assert frame["cost_lower"].equals(frame["cost_upper"])
+    assert frame["break_even_share"].isna().all()
 
 
 @pytest.mark.parametrize(
