@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 EPILOG: Final = """
     Each token of a request is charged to what put it there: a call and its result to the tool, the system prompt and
-    the list of tools to (base), what no line of the logs has, such as images, to (unseen). The causes add up to the
+    the list of tools to (base), what no line of the logs has, such as reminders, to (unseen). The causes add up to the
     bill to the micro-dollar; the widths of the parts of a prompt are measured, shared by characters, or estimated.
 
     columns of --by:

@@ -18,7 +18,7 @@ from pydantic_core import PydanticSerializationError, to_json
 
 from boolab.core.messages import Reasoning, Sentinel, StepStart, Text
 from boolab.core.run import Run
-from boolab.core.types import IDENTITIES, JSON, ToolCall, ToolResult
+from boolab.core.types import IDENTITIES, JSON, Image, ToolCall, ToolResult
 from boolab.errors import SettingError
 
 _Kind = TypeVar("_Kind")
@@ -33,6 +33,7 @@ _PARTS: Final[dict[str, type]] = {
     "tool_call": ToolCall,
     "tool_result": ToolResult,
     "sentinel": Sentinel,
+    "image": Image,
 }
 _NAMES: Final = {kind: name for name, kind in _PARTS.items()}
 MAX_COLUMN_INT: Final = 2**63 - 1

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple, TypeAlias, overload
 
 from boolab.core.text import count
-from boolab.core.types import Response, Step, ToolCall, ToolResult
+from boolab.core.types import Image, Response, Step, ToolCall, ToolResult
 
 
 class StepStart(NamedTuple):
@@ -39,7 +39,7 @@ class Sentinel(NamedTuple):
     text: str
 
 
-Part: TypeAlias = StepStart | Text | Reasoning | ToolCall | ToolResult | Sentinel
+Part: TypeAlias = StepStart | Text | Reasoning | ToolCall | ToolResult | Sentinel | Image
 Role: TypeAlias = Literal["system", "user", "assistant", "tool", "sentinel"]
 
 

@@ -14,16 +14,17 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 from boolab.core.context import CHARS_PER_TOKEN
 from boolab.core.events import compactions_of
-from boolab.core.messages import Message, Reasoning, Sentinel, Text
+from boolab.core.messages import Message, Reasoning, Text
 from boolab.core.redacted import chars_of
 from boolab.core.run import Run
-from boolab.core.types import REDACTED, Step, ToolCall, ToolResult
+from boolab.core.types import REDACTED, Image, Step, ToolCall, ToolResult
 
 PartKind: TypeAlias = Literal[
     "base", "user", "result", "call", "text", "reasoning", "summary", "unseen", "unallocated"
 ]  # fmt: skip
 """What a part of a prompt is. `base` is the system prompt with the list of tools; `unseen` is what no line of the log
-has, such as images and reminders; `unallocated` is no part: it has the cost of requests that cannot be divided."""
+has, such as reminders, and images of unknown size; `unallocated` is no part: it has the cost of requests that cannot be
+divided."""
 
 WidthKind: TypeAlias = Literal["measured", "shared", "estimated"]
 """How the width of a segment is known: one part took all that was added, several shared it by their characters, or it
@@ -38,6 +39,7 @@ _TOKENS_OF_PART: Final = 40
 """The same in tokens, as the most that it may be beyond one token for each character."""
 _CHARS_PER_CUT_TOKEN: Final = 8
 """A response with fewer tokens for its characters is the beginning of a stream: Claude Code 2.1 writes such lines."""
+_PIXELS_PER_TOKEN: Final = 750
 _ROLES: Final[Mapping[str, PartKind]] = {"system": "base", "user": "user", "assistant": "text", "tool": "result"}
 
 
@@ -58,10 +60,17 @@ UNALLOCATED: Final = PromptPart("unallocated", 0, 1)
 
 
 class SizedPart(NamedTuple):
-    """A part with the characters of its text, by which it shares what was added."""
+    """A part with the characters of its text, by which it shares what was added beside images."""
 
     part: PromptPart
     chars: int
+    image_tokens: int = 0
+    """About how many tokens its images have."""
+
+    @property
+    def weight(self) -> int:
+        """Its characters, with those that its images stand for."""
+        return self.chars + CHARS_PER_TOKEN * self.image_tokens
 
 
 @dataclass(slots=True, eq=False)
@@ -150,22 +159,38 @@ def _call_chars(call: ToolCall) -> int:
     return len(call.name) + (0 if call.arguments == REDACTED else chars_of(call.arguments))
 
 
+def result_part(step: Step, index: int, call: ToolCall, result: ToolResult) -> SizedPart:
+    """The part of the result of a step's call, which stands at `index` among them."""
+    part = PromptPart("result", step.index, step.turn, call.name, index)
+    return SizedPart(part, chars_of(result.content), tokens_of_images(result.images))
+
+
 def message_parts(message: Message, step: int, turn: int) -> Iterator[SizedPart]:
     """The parts of a message that the model was sent. A sentinel is for people."""
     kind = _ROLES.get(message.role)
     if kind is None:
         return
+    image_tokens = tokens_of_images(part for part in message.parts if isinstance(part, Image))
     for part in message.parts:
         if isinstance(part, Text):
-            yield SizedPart(PromptPart(kind, step, turn), chars_of(part.text))
+            yield SizedPart(PromptPart(kind, step, turn), chars_of(part.text), image_tokens)
+            image_tokens = 0
         elif isinstance(part, Reasoning):
             yield SizedPart(PromptPart("reasoning", step, turn), chars_of(part.text))
         elif isinstance(part, ToolCall):
             yield SizedPart(PromptPart("call", step, turn, part.name), _call_chars(part))
         elif isinstance(part, ToolResult):
-            yield SizedPart(PromptPart("result", step, turn), chars_of(part.content))
-        elif isinstance(part, Sentinel):
-            continue
+            yield SizedPart(PromptPart("result", step, turn), chars_of(part.content), tokens_of_images(part.images))
+    if image_tokens:
+        yield SizedPart(PromptPart(kind, step, turn), 0, image_tokens)
+
+
+def tokens_of_images(images: Iterable[Image]) -> int:
+    """About how many tokens images have, as Anthropic counts them; none where the size is unknown.
+
+    A provider may make an image smaller before: what a prompt grew by is the most that its images are given.
+    """
+    return sum(round((image.width or 0) * (image.height or 0) / _PIXELS_PER_TOKEN) for image in images)
 
 
 class Prompt:
@@ -233,15 +258,14 @@ class Prompt:
                 self._last = step
         for index, (call, result) in enumerate(zip(step.response.tool_calls, step.results, strict=True)):
             if result is not None:
-                part = PromptPart("result", step.index, step.turn, call.name, index)
-                self._others.append(SizedPart(part, chars_of(result.content)))
+                self._others.append(result_part(step, index, call, result))
 
     def _open(self, length: int) -> PromptChange:
         """The first request: what its messages may be by their characters, and the base before them."""
         prompt = chain.from_iterable(message_parts(message, 0, 1) for message in self._run.prompt)
-        parts = [part for part in (*prompt, *self._others) if part.part.kind != "base" and part.chars]
-        tokens = min(length, sum(-(-part.chars // CHARS_PER_TOKEN) for part in parts))
-        widths = split_by_weight(tokens, [part.chars for part in parts])
+        parts = [part for part in (*prompt, *self._others) if part.part.kind != "base" and part.weight]
+        tokens = min(length, sum(-(-part.chars // CHARS_PER_TOKEN) + part.image_tokens for part in parts))
+        widths = split_by_weight(tokens, [part.weight for part in parts])
         added = [Segment(PromptPart("base", 0, 1), length - tokens, "estimated")]
         added += [Segment(part.part, width, "estimated") for part, width in zip(parts, widths, strict=True)]
         return PromptChange("", added, "estimated")
@@ -287,21 +311,29 @@ class Prompt:
         return [] if self._last is None else response_parts(self._last)
 
     def _grow(self, growth: int) -> PromptChange:
-        """Share what was added: as many tokens as the model wrote are its response, the rest came in."""
+        """Share what was added: as many tokens as the model wrote are its response, the rest came in.
+
+        Images have their estimate of what text leaves over; what remains is shared by characters.
+        """
         other_parts, written_parts = self._others, self._written()
+        text_tokens = sum(part.chars // 3 + 15 for part in other_parts)
         estimate, cut_short, shares = None, False, []
         if self._last is not None:
             shares = split_output(self._last, written_parts)
             cut_short = is_cut(self._last)
             if cut_short:
-                estimate = max(sum(shares), growth - sum(part.chars // 3 + 15 for part in other_parts))
+                image_tokens = sum(part.image_tokens for part in other_parts)
+                estimate = max(sum(shares), growth - text_tokens - image_tokens)
         output = min(growth, max(sum(shares), 7 * (estimate or 0) // 10))
         if output != sum(shares):
             shares = split_by_weight(output, shares if sum(shares) else [part.chars for part in written_parts])
         rest = growth - output
+        images = _image_widths(other_parts, max(0, rest - text_tokens))
+        rest -= sum(images)
         unseen = max(0, rest - sum(part.chars + _TOKENS_OF_PART for part in other_parts))
         widths = split_by_weight(rest - unseen, [part.chars + _CHARS_OF_PART for part in other_parts])
-        guess = bool(unseen) or cut_short
+        widths = [width + image for width, image in zip(widths, images, strict=True)]
+        guess = bool(unseen) or any(images) or cut_short
         width_kind: WidthKind = "estimated" if guess else "measured" if len(other_parts) <= 1 else "shared"
         written_kind: WidthKind = "estimated" if cut_short else "measured" if len(written_parts) <= 1 else "shared"
         added = [Segment(part.part, width, written_kind) for part, width in zip(written_parts, shares, strict=True)]
@@ -310,6 +342,12 @@ class Prompt:
             last_step = self._last or self._run.steps[0]
             added.append(Segment(PromptPart("unseen", last_step.index, last_step.turn), unseen, "estimated"))
         return PromptChange("", added, worst_width([s.width_is for s in added if s.width]), output_estimated=estimate)
+
+
+def _image_widths(parts: Sequence[SizedPart], most: int) -> list[int]:
+    """The tokens of the images of each part: as estimated, in sum at most `most`."""
+    tokens = [part.image_tokens for part in parts]
+    return split_by_weight(min(most, sum(tokens)), tokens)
 
 
 def worst_width(kinds: Iterable[WidthKind]) -> WidthKind:

@@ -96,10 +96,18 @@ class ToolCall(NamedTuple):
     arguments: str
 
 
+class Image(NamedTuple):
+    """An image in a message or in a result: its size in pixels, None where the log does not show it, and no bytes."""
+
+    width: int | None = None
+    height: int | None = None
+
+
 class ToolResult(NamedTuple):
     """The result of one tool call.
 
     `is_error` is None where a log does not record it; `parse_error` is True if the arguments were not valid JSON.
+    `images` are those of the result, in order; `content` names each in brackets.
     """
 
     call_id: str
@@ -107,6 +115,7 @@ class ToolResult(NamedTuple):
     is_error: bool | None = False
     parse_error: bool = False
     duration_ms: int | None = None
+    images: tuple[Image, ...] = ()
 
 
 class Response(NamedTuple):

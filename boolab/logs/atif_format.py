@@ -16,7 +16,7 @@ from typing import Any, Final
 from boolab.core.codec import MAX_COLUMN_INT, decode, encode, run_fields, run_of
 from boolab.core.messages import Input, Message, Text
 from boolab.core.run import Run
-from boolab.core.types import MICRO, UNKNOWN_USAGE, Response, Step, ToolCall, ToolResult, Usage
+from boolab.core.types import MICRO, UNKNOWN_USAGE, Image, Response, Step, ToolCall, ToolResult, Usage
 from boolab.io.json_input import items, mapping, parse_exactly
 
 SCHEMA: Final = "ATIF-v1.7"
@@ -38,10 +38,10 @@ _STEP_FACTS: Final[Mapping[str, type]] = {
 """The fields of a step, and of its response, that ATIF does not have, each with the type of its value."""
 _CALL_FACTS: Final[Mapping[str, type]] = {"arguments": str}
 _RESULT_FACTS: Final[Mapping[str, type]] = {
-    "call": int, "call_id": str, "is_error": bool, "parse_error": bool, "duration_ms": int,
+    "call": int, "call_id": str, "is_error": bool, "parse_error": bool, "duration_ms": int, "images": list,
 }  # fmt: skip
 _NEVER_NULL: Final = frozenset(
-    {"turn", "opaque", "model", "id", "error", "shadow_stops", "counted", "arguments", "call_id"}
+    {"turn", "opaque", "model", "id", "error", "shadow_stops", "counted", "arguments", "call_id", "images"}
 )
 _TOKENS: Final = {
     "input_tokens": "prompt_tokens",
@@ -228,6 +228,7 @@ def _result_rows(step: Step) -> list[dict[str, Any]]:
             "is_error": result.is_error,
             "parse_error": result.parse_error or None,
             "duration_ms": result.duration_ms,
+            "images": encode(result.images, "the images of a result") or None,
         }
         extra = {name: fact for name, fact in facts.items() if fact is not None}
         row: dict[str, Any] = {"source_call_id": call.id, "content": result.content}
@@ -308,6 +309,7 @@ def _result(entry: object, calls: tuple[ToolCall, ...]) -> tuple[int, ToolResult
         facts.get("is_error"),
         facts.get("parse_error") or False,
         facts.get("duration_ms"),
+        tuple([decode(Image, image) for image in facts.get("images", ())]),
     )
     return index, result
 

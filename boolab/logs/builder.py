@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import accumulate
 from typing import Any, Final
 
 from boolab.core.messages import Input, Message, Role, Text
 from boolab.core.run import MIXED, Run, RunLabel, Score, StatedCost
-from boolab.core.types import REDACTED, Event, Stop, StopReason, ToolCall, ToolResult
+from boolab.core.types import REDACTED, Event, Image, Stop, StopReason, ToolCall, ToolResult
 from boolab.io.json_input import Damage, items, mapping, text
 from boolab.logs.checks import Figure, Totals, find_implausible
 from boolab.logs.fields import name_or_none, one_line
@@ -113,7 +114,9 @@ class RunBuilder:
             if name not in self._origin and (word := name_or_none(fact)) is not None:
                 self._origin[name] = word
 
-    def add_message(self, role: Role, content: str, *, opens_turn: bool, time: int | None = None) -> None:
+    def add_message(
+        self, role: Role, content: str, *, opens_turn: bool, time: int | None = None, images: tuple[Image, ...] = ()
+    ) -> None:
         """Add a message that is no response or result, unless it is a copy; one of the user opens a turn."""
         copied = False
         if time is None:
@@ -127,7 +130,7 @@ class RunBuilder:
             self.has_prompt = True
             self.task = self.task or one_line(content)
             self.open_turn()
-        message = Message(role, (Text(content),))
+        message = Message(role, (Text(content), *images))
         if self.steps:
             self._inputs.append((Input(len(self.steps) + 1, message), copied))
         else:
@@ -229,21 +232,29 @@ class RunBuilder:
         time: int | None = None,
         duration_ms: int | None = None,
         rejected: bool = False,
+        images: tuple[Image, ...] = (),
     ) -> bool:
         """Add the result of the call with this id; False, and damage, if there is no such call so far."""
         open_call = self._open_calls.take(call_id, content)
+        put_result = partial(
+            self.set_result,
+            content=content,
+            is_error=is_error,
+            time=time,
+            duration_ms=duration_ms,
+            rejected=rejected,
+            images=images,
+        )
         if open_call is None:
 
             def put(step: StepBuilder, position: int) -> None:
                 latest = self._latest
-                self.set_result(
-                    step, position, content, is_error=is_error, time=time, duration_ms=duration_ms, rejected=rejected
-                )
+                put_result(step, position)
                 self._latest = latest if time is None or (latest is not None and time < latest) else time
 
             self._open_calls.hold(call_id, content, put)
             return False
-        self.set_result(*open_call, content, is_error=is_error, time=time, duration_ms=duration_ms, rejected=rejected)
+        put_result(*open_call)
         return True
 
     def has_early_result(self, call_id: str) -> bool:
@@ -264,10 +275,11 @@ class RunBuilder:
         time: int | None = None,
         duration_ms: int | None = None,
         rejected: bool = False,
+        images: tuple[Image, ...] = (),
     ) -> None:
         """Set the result of the call at a position of a step."""
         call = step.calls[position]
-        result = ToolResult(call.id, content, is_error, is_unreadable(call.arguments), duration_ms)
+        result = ToolResult(call.id, content, is_error, is_unreadable(call.arguments), duration_ms, images)
         step.set_result(self.source, position, result, rejected=rejected)
         if time is not None:
             step.extend_to(time)

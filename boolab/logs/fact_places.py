@@ -14,7 +14,7 @@ from typing import Any, Final, get_args
 from boolab.core.finish_reasons import FINISH_REASONS
 from boolab.core.messages import Input, Message, Reasoning, Role, Sentinel, StepStart, Text
 from boolab.core.run import MIXED, Compacted, ModelCost, Run, RunLabel, Score, StatedCost, WrapUp
-from boolab.core.types import IDENTITIES, Response, Step, Stop, StopReason, ToolCall, ToolResult, Usage
+from boolab.core.types import IDENTITIES, Image, Response, Step, Stop, StopReason, ToolCall, ToolResult, Usage
 from boolab.limits.table import AGENT_LIMITS, COUNTERS, RESPONSE_COUNTERS
 
 RULES: Final[Mapping[str, str]] = {
@@ -78,8 +78,9 @@ FIELDS: Final[Mapping[type, Mapping[str, str]]] = {
     ToolCall: {"id": "call id", "name": "tool", "arguments": "arguments"},
     ToolResult: {
         "call_id": "call id", "content": "content", "is_error": "number", "parse_error": "number",
-        "duration_ms": "number",
+        "duration_ms": "number", "images": "record",
     },
+    Image: {"width": "number", "height": "number"},
     Input: {"before": "number", "message": "record"},
     Message: {"role": "role", "parts": "record"},
     StepStart: {"step_number": "number", "started_at": "number"},

@@ -23,7 +23,7 @@ from boolab.core.messages import (
     results_message,
 )
 from boolab.core.run import Run
-from boolab.core.types import ToolCall, ToolResult
+from boolab.core.types import Image, ToolCall, ToolResult
 from boolab.store.rows import CALL_COLUMNS, STEP_COLUMNS, Row
 
 MESSAGE_COLUMNS: Final = ("seq", "role", "origin", "step")
@@ -152,4 +152,5 @@ _KINDS: Final[dict[type, str]] = {
     ToolCall: "tool_call",
     ToolResult: "tool_result",
     Sentinel: "sentinel",
+    Image: "image",
 }

@@ -14,7 +14,7 @@ from boolab.core.codec import decode, dumps, encode, run_of
 from boolab.core.messages import Input, Message, Text
 from boolab.core.run import Run
 from boolab.core.run_tree import descendants
-from boolab.core.types import UNKNOWN_USAGE, Response, Step, ToolCall, ToolResult, Usage
+from boolab.core.types import UNKNOWN_USAGE, Image, Response, Step, ToolCall, ToolResult, Usage
 
 Row: TypeAlias = tuple[Any, ...]
 
@@ -36,6 +36,7 @@ STEP_COLUMNS: Final = (
 )  # fmt: skip
 CALL_COLUMNS: Final = (
     "step", "call", "call_id", "tool", "arguments", "result", "is_error", "parse_error", "duration_ms", "answers",
+    "images",
 )  # fmt: skip
 
 _REST: Final = (
@@ -167,6 +168,10 @@ class _Settings(NamedTuple):
     settings: Mapping[str, Any]
 
 
+class _Images(NamedTuple):
+    images: tuple[Image, ...]
+
+
 _STOP: Final = ("reason", "step", "rule", "threshold", "value")
 
 
@@ -185,11 +190,13 @@ def step_rows(steps: Iterable[Step]) -> tuple[list[Row], list[Row]]:
         for number, (call, result) in enumerate(zip(response.tool_calls, step.results, strict=True), 1):
             call_columns = (index, number, call.id, call.name, call.arguments)
             if result is None:
-                calls.append((*call_columns, None, None, None, None, None))
+                calls.append((*call_columns, None, None, None, None, None, None))
             else:
                 other = None if result.call_id == call.id else result.call_id
                 failed = None if result.is_error is None else +result.is_error
-                calls.append((*call_columns, result.content, failed, +result.parse_error, result.duration_ms, other))
+                images = _json(encode(result.images, "images")) if result.images else None
+                facts = (failed, +result.parse_error, result.duration_ms, other, images)
+                calls.append((*call_columns, result.content, *facts))
     return rows, calls
 
 
@@ -200,7 +207,7 @@ def steps_of(rows: Sequence[Row], calls: Iterable[Row], responses: Sequence[Step
     for row in calls:
         if not _call_fits(tuple(map(type, row))):
             raise ValueError(f"{row!r:.80} is no call")
-        step, _, call_id, tool, arguments, content, is_error, parse_error, duration_ms, answers = row
+        step, _, call_id, tool, arguments, content, is_error, parse_error, duration_ms, answers, images = row
         calls_of[step - 1].append(ToolCall(call_id, tool, arguments))
         results_of[step - 1].append(
             None
@@ -211,6 +218,7 @@ def steps_of(rows: Sequence[Row], calls: Iterable[Row], responses: Sequence[Step
                 None if is_error is None else bool(is_error),
                 bool(parse_error),
                 duration_ms,
+                () if images is None else decode(_Images, {"images": json.loads(images)}).images,
             )
         )
     steps = []

@@ -114,6 +114,7 @@ CREATE TABLE calls (
     parse_error INTEGER,
     duration_ms INTEGER,
     answers TEXT,                      -- the call that the result names, where it is another one
+    images TEXT,                       -- JSON: the sizes of the result's images; NULL for none
     PRIMARY KEY (run, step, call)
 );
 CREATE TABLE messages (
@@ -129,7 +130,7 @@ CREATE TABLE parts (
     message INTEGER NOT NULL,
     seq INTEGER NOT NULL,
     kind TEXT NOT NULL
-        CHECK (kind IN ('step_start', 'text', 'reasoning', 'tool_call', 'tool_result', 'sentinel')),
+        CHECK (kind IN ('step_start', 'text', 'reasoning', 'tool_call', 'tool_result', 'sentinel', 'image')),
     text TEXT,                         -- of a text, a reasoning, a sentinel
     about TEXT,                        -- the kind of a sentinel; what a provider wants to see again with a reasoning
     call INTEGER,                      -- of the same step: where the call or the result stands

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 import boolab as bl
 from boolab.core.allocation import PIECES, UNITS, Allocation, allocate, round_amounts, scaled_rates, zones_of
+from boolab.core.messages import Input, Message, Text
 from boolab.core.prompt_parts import Prompt, PromptPart, split_by_weight
 from boolab.core.run import Compacted, Run, WrapUp
-from boolab.core.types import Response, Usage
+from boolab.core.types import Image, Response, Usage
 from boolab.logs.list_prices import step_rates
 from tests.support.billed_runs import (
     LONG,
@@ -292,6 +293,51 @@ def test_what_exceeds_its_characters_is_unseen() -> None:
     added = {segment.part.kind: segment.width for segment in request.change.added}
     assert added == {"call": 5, "result": 100, "unseen": 1595}
     assert request.change.width_is == "estimated"
+
+
+SCREENSHOT = Image(1369, 880)
+
+
+def images_added(context: int, *images: Image, text: str = "y" * 60, by_user: bool = False) -> dict[str, int]:
+    """The widths by kind of what a result with images, or a message of the user, adds to the prompt of 1000 tokens."""
+    first = billed_step(1, priced_usage(1000, 5, five=1000), ("screenshot", "" if by_user else text))
+    if not by_user:
+        (result,) = first.results
+        assert result is not None
+        first = first._replace(results=(result._replace(images=images),))
+    second = billed_step(2, priced_usage(context, 10, read=1000, five=context - 1000))
+    inputs = (Input(2, Message("user", (Text(text), *images))),) if by_user else ()
+    _, request = allocate(billed_run(first, second, inputs=inputs), lambda _: RATES).requests
+    assert {s.width_is for s in request.change.added if s.part.kind in ("result", "user")} == {"estimated"}
+    return {segment.part.kind: segment.width for segment in request.change.added}
+
+
+def test_an_image_of_a_result_is_charged_to_its_tool() -> None:
+    assert images_added(1000 + 5 + 1606 + 35, SCREENSHOT) == {"call": 5, "result": 1641}
+
+
+def test_an_image_in_a_message_is_charged_to_the_user() -> None:
+    widths = images_added(1000 + 5 + 1606 + 35 + 15, SCREENSHOT, by_user=True)
+    assert widths["user"] >= 1606
+    assert sum(widths.values()) == 5 + 1606 + 50
+
+
+def test_an_image_takes_at_most_what_the_prompt_grew_by() -> None:
+    assert images_added(1705, SCREENSHOT) == {"call": 5, "result": 700}
+
+
+def test_what_exceeds_the_estimate_of_an_image_is_unseen() -> None:
+    assert images_added(1000 + 5 + 1606 + 100 + 900, SCREENSHOT) == {"call": 5, "result": 1706, "unseen": 900}
+
+
+def test_an_image_of_unknown_size_is_unseen() -> None:
+    assert images_added(2700, Image()) == {"call": 5, "result": 100, "unseen": 1595}
+
+
+def test_the_first_prompt_has_the_images_of_its_messages() -> None:
+    prompt = (Message("user", (Text("x" * 40), SCREENSHOT)),)
+    (request,) = allocate(billed_run(billed_step(1, priced_usage(5000, 5)), prompt=prompt), rates_of).requests
+    assert [segment.width for segment in request.change.added] == [5000 - 1616, 1616]
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from pyarrow import parquet
 from boolab.core.codec import dumps
 from boolab.core.messages import Input, Message, Reasoning, Sentinel, StepStart, Text
 from boolab.core.run import Compacted, Run, WrapUp
-from boolab.core.types import IDENTITIES, Event, Response, Step, Stop, StopReason, ToolCall, ToolResult, Usage
+from boolab.core.types import IDENTITIES, Event, Image, Response, Step, Stop, StopReason, ToolCall, ToolResult, Usage
 from boolab.errors import ReadWarning, RunFormatError, SettingError
 from boolab.frames.recording import recording_df
 from boolab.io.resources import data_path
@@ -50,7 +50,9 @@ free: st.SearchStrategy[Any] = st.recursive(
 )
 usages = st.builds(Usage, count, count, count, count, count, count, count)
 calls = st.builds(ToolCall, text, text, text)
-results = st.builds(ToolResult, text, text, st.none() | st.booleans(), st.booleans(), count)
+images = st.builds(Image, count, count)
+some_images = st.lists(images, max_size=2).map(tuple)
+results = st.builds(ToolResult, text, text, st.none() | st.booleans(), st.booleans(), count, some_images)
 sentinels = st.builds(Sentinel, text, text)
 responses = st.builds(
     Response, text, st.lists(calls, max_size=3).map(tuple), st.none() | text, usages, text, count, st.none() | text,
@@ -65,7 +67,7 @@ parts = st.builds(StepStart, st.integers(1, 99), count) | st.builds(Text, text) 
 messages = st.builds(
     Message,
     st.sampled_from(["system", "user", "assistant", "tool", "sentinel"]),
-    st.lists(parts | calls | results | sentinels, max_size=3).map(tuple),
+    st.lists(parts | calls | results | sentinels | images, max_size=3).map(tuple),
 )
 zones = st.just(UTC) | st.integers(-14, 14).map(lambda hours: timezone(timedelta(hours=hours)))
 times = st.datetimes() | st.datetimes(datetime(1970, 1, 2), datetime(2100, 1, 1), timezones=zones)  # noqa: DTZ001

@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 import boolab as bl
 from boolab.core.messages import Input, Message, Part, StepStart, Text
 from boolab.core.run import Run, WrapUp
-from boolab.core.types import Response, Step, Stop, ToolCall, ToolResult, Usage
+from boolab.core.types import Image, Response, Step, Stop, ToolCall, ToolResult, Usage
 from boolab.errors import RunFormatError, SettingError, StoreError
 from boolab.store import connection as connection_module
 from boolab.store import schema, writer
@@ -152,6 +152,8 @@ def _spoken(part: Part) -> tuple[str, Any]:
             return "tool_call", part.arguments
         case ToolResult():
             return "tool_result", part.content
+        case Image():
+            return "image", part.width
         case _:
             return type(part).__name__.lower(), part.text
 
@@ -476,7 +478,7 @@ def test_store_schema_enforces_unique_runs(path: Path) -> None:
             ("UPDATE runs SET run_id = 'r', attempt = id", "UNIQUE"),
             ("UPDATE runs SET state = 'done'", "CHECK"),
             ("UPDATE messages SET role = 'narrator'", "CHECK"),
-            ("UPDATE parts SET kind = 'image'", "CHECK"),
+            ("UPDATE parts SET kind = 'sound'", "CHECK"),
             ("INSERT INTO messages SELECT * FROM messages LIMIT 1", "UNIQUE"),
             ("INSERT INTO parts SELECT * FROM parts LIMIT 1", "UNIQUE"),
             ("INSERT INTO steps (run, step, turn, counted) VALUES (99, 1, 1, 1)", "FOREIGN KEY"),

@@ -9,7 +9,7 @@ from boolab.core.allocation import zones_of
 from boolab.core.messages import Input, Message, Text
 from boolab.core.prices import Rates
 from boolab.core.run import Run
-from boolab.core.types import Event, Response, Step, Stop, ToolCall, ToolResult, Usage
+from boolab.core.types import Event, Image, Response, Step, Stop, ToolCall, ToolResult, Usage
 
 RATES = Rates(fresh=30_000, read=3_000, write_5m=37_500, write_1h=60_000, output=150_000)
 """Those of claude-sonnet-4-5: $3 for a million tokens of input, $15 for output."""
@@ -58,6 +58,9 @@ def billed_run(*steps: Step, compacted_before: Sequence[int] = (), **fields: Any
     return Run(steps=steps, prompt=prompt, stop=Stop("finished", len(steps)), events=events, **fields)
 
 
+_images: st.SearchStrategy[tuple[Image, ...]] = st.sampled_from([(), (), (Image(300, 200),), (Image(), Image(90, 90))])
+
+
 @st.composite
 def billed_runs(draw: st.DrawFn) -> Run:
     """A run with growth, falls, compactions, tiers, several models, and usage that contradicts itself or is unknown."""
@@ -86,10 +89,14 @@ def billed_runs(draw: st.DrawFn) -> Run:
         listed = list_cost(usage, rates_of(step) or RATES)
         cost = draw(st.sampled_from((listed, listed, listed, listed * 7 // 5, 0, None)))
         response = step.response._replace(usage=usage._replace(cost=cost))
-        results = tuple(draw(st.sampled_from((result, result, None))) for result in step.results)
+        results = tuple(
+            result and draw(st.sampled_from((result, result._replace(images=draw(_images)), None)))
+            for result in step.results
+        )
         steps.append(
             step._replace(response=response, results=results, error=draw(st.sampled_from(("", "", "", "cut"))))
         )
         if draw(st.booleans()):
-            inputs.append(Input(index + 1, Message("user", (Text("u" * draw(number(0, 90))),))))
+            words = Text("u" * draw(number(0, 90)))
+            inputs.append(Input(index + 1, Message("user", (words, *draw(_images)))))
     return billed_run(*steps, compacted_before=compacted, inputs=tuple(inputs))

@@ -37,6 +37,7 @@ from boolab.logs.fields import (
     stem_of,
     time_ms,
 )
+from boolab.logs.images import images_of
 from boolab.logs.limit_answers import limit_answer
 from boolab.logs.snapshots import last_states
 from boolab.logs.step_builder import StepBuilder, openai_arguments
@@ -259,7 +260,8 @@ class Chat:
             add_reply(self.builder, message, time)
         elif role in ("tool", "function"):
             call_id = text(message.get("tool_call_id")) or _first_open_call(self.builder)
-            self.builder.add_result(call_id, content_text(content), is_error=None, time=time)
+            images = images_of(content)
+            self.builder.add_result(call_id, content_text(content), is_error=None, time=time, images=images)
         elif role == "user":
             blocks = sum(mapping(block).get("type") in _CALLS for block in items(content))
             self._misplaced += blocks + len(items(message.get("tool_calls")))
@@ -334,7 +336,7 @@ def add_user(builder: RunBuilder, content: object, time: int | None, *, failed: 
 
     A result without a flag is an error if it begins with `failed`, unless that is empty.
     """
-    body = []
+    body, images = [], images_of(content)
     answered = False
     for block in blocks_of(content):
         part = mapping(block)
@@ -346,14 +348,15 @@ def add_user(builder: RunBuilder, content: object, time: int | None, *, failed: 
             body.append(block_text(block))
     if body or not answered:
         by_user = not body or any(not words.lstrip().startswith(_REMINDER) for words in body)
-        builder.add_message("user", "\n".join(body), opens_turn=by_user and not answered, time=time)
+        builder.add_message("user", "\n".join(body), opens_turn=by_user and not answered, time=time, images=images)
 
 
 def answer(builder: RunBuilder, block: Mapping[str, Any], time: int | None, *, failed: bool = False) -> None:
     """Add a result in Anthropic's form. Without `is_error` it is no error, which is the API's default."""
     flag = block.get("is_error")
     error = flag if isinstance(flag, bool) else failed
-    builder.add_result(text(block.get("tool_use_id")), result_text(block.get("content")), is_error=error, time=time)
+    call_id, content = text(block.get("tool_use_id")), block.get("content")
+    builder.add_result(call_id, result_text(content), is_error=error, time=time, images=images_of(content))
 
 
 def result_text(content: object) -> str:

@@ -11,6 +11,7 @@ from boolab.core.types import REDACTED, UNKNOWN_USAGE, ToolCall, ToolResult, Usa
 from boolab.io.json_input import Damage, json_object, json_text, mapping, text, whole
 from boolab.logs.fields import block_text, blocks_of, content_text, effort_of, epoch_ms, name_or_none
 from boolab.logs.harness_text import NOTICES, OUTPUTS, REMINDER
+from boolab.logs.images import images_of
 from boolab.logs.readers._claude_run import (
     SOURCE,
     Reply,
@@ -103,7 +104,8 @@ class AgentLines:
     def _attach(self, attached: Mapping[str, Any], index: int, time: int | None) -> None:
         kind = attached.get("type")
         if kind == "queued_command":
-            self._entries.append(SessionNote("queued", index, time, content_text(attached.get("prompt"))))
+            prompt = attached.get("prompt")
+            self._entries.append(SessionNote("queued", index, time, content_text(prompt), images=images_of(prompt)))
         elif kind == ENDED:
             owner = text(attached.get("agentId"))
             self.endings.append(SubagentEnd(owner, owner, None, completed=True))
@@ -241,7 +243,7 @@ class AgentLines:
                 body.append(block_text(block))
         if body:
             kind = _kind(line, body, answers=answers)
-            note = SessionNote(kind, index, time, "\n".join(body))
+            note = SessionNote(kind, index, time, "\n".join(body), images=images_of(content))
             if self._add(note, body) and kind in _BRANCHING:
                 self._entries.pop()
                 self._rewind(index, parent, time)
@@ -290,6 +292,7 @@ class AgentLines:
             failed is True or (failed is None and facts.get("interrupted") is True),
             is_unreadable(call.arguments),
             whole(facts.get("durationMs")),
+            images_of(block.get("content")),
         )
         rejected = bool(text(line.get("toolDenialKind"))) or line.get("toolUseResult") == _REJECTED
         step.set_result(SOURCE, position, result, rejected=rejected)

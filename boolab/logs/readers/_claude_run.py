@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple
 
 from boolab.core.text import count
-from boolab.core.types import Stop, StopReason, Usage
+from boolab.core.types import Image, Stop, StopReason, Usage
 from boolab.io.json_input import MAX_LINE, Damage, mapping, parse, text, whole
 from boolab.io.packed import open_unpacked
 from boolab.logs.builder import RunBuilder
@@ -85,6 +85,7 @@ class SessionNote(NamedTuple):
     time: int | None
     text: str = ""
     payload: Mapping[str, Any] = MappingProxyType({})
+    images: tuple[Image, ...] = ()
 
 
 class StartedAgent(NamedTuple):
@@ -162,7 +163,7 @@ class SessionBranch:
         elif note.kind == "command" and last is not None and not last.calls:
             self.builder.open_turn()
         if note.text:
-            self.builder.add_message("user", note.text, opens_turn=opens)
+            self.builder.add_message("user", note.text, opens_turn=opens, images=note.images)
 
     def _stop(self, ending: Ending) -> None:
         """Note how it ended by its result: an error or an interruption that the stream reported before stays."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from boolab.core.types import UNKNOWN_USAGE, StopReason, Usage
+from boolab.core.types import UNKNOWN_USAGE, Image, StopReason, Usage
 from boolab.io.json_input import Damage, mapping, text, whole
 from boolab.logs.builder import RunBuilder
 from boolab.logs.fields import effort_of, name_or_none, one_line
@@ -80,7 +80,7 @@ class CodexAccount:
             self.builder.extend_response(self.step, time)
         return self.step
 
-    def add_message(self, content: str, time: int | None, *, opens_turn: bool) -> None:
+    def add_message(self, content: str, time: int | None, *, opens_turn: bool, images: tuple[Image, ...] = ()) -> None:
         """Add a message of the role `user`. An item and an event with the same text are one message."""
         key = content.strip()
         if key.startswith("<turn_aborted>"):
@@ -90,7 +90,7 @@ class CodexAccount:
         self._seen[key] = opens_turn
         if opens_turn:
             self._turns.append(len(self.builder.steps))
-        self.builder.add_message("user", content, opens_turn=opens_turn, time=time)
+        self.builder.add_message("user", content, opens_turn=opens_turn, time=time, images=images)
         self.step = self.before_early = None
 
     def add_system(self, content: str, time: int | None) -> None:

@@ -21,6 +21,7 @@ from boolab.core.types import REDACTED, Stop, StopReason
 from boolab.io.json_input import Damage, mapping, text, whole
 from boolab.logs.builder import RunBuilder
 from boolab.logs.fields import content_text, epoch_ms, make_unique, one_line
+from boolab.logs.images import images_of
 from boolab.logs.step_builder import StepBuilder
 
 _KINDS: Final = ("init", "message", "tool_use", "tool_result", "error", "result")
@@ -78,7 +79,9 @@ class _StreamRun:
             self.builder.note_time(time)
         elif kind == "message" and line.get("role") == "user":
             self._step = None
-            self.builder.add_message("user", content_text(line.get("content")), opens_turn=True, time=time)
+            content = line.get("content")
+            images = images_of(content)
+            self.builder.add_message("user", content_text(content), opens_turn=True, time=time, images=images)
         elif kind == "message":
             if content := content_text(line.get("content")):
                 self._response(time).text.append(content)
@@ -106,7 +109,8 @@ class _StreamRun:
         status = line.get("status")
         content = content_text(line.get("output")) or text(mapping(line.get("error")).get("message"))
         failed = status == "error" if status in ("success", "error") else None
-        self.builder.add_result(text(line.get("tool_id")), content, is_error=failed, time=time)
+        images = images_of(line.get("output"))
+        self.builder.add_result(text(line.get("tool_id")), content, is_error=failed, time=time, images=images)
 
     def _note_error(self, message: str, time: int | None) -> None:
         self._step = None

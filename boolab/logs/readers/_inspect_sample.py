@@ -6,8 +6,10 @@ from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from boolab.core.types import Image
 from boolab.io.json_input import items, mapping, text
 from boolab.logs.fields import block_text, epoch_ms, first_choice
+from boolab.logs.images import images_of
 
 _ATTACHED: Final = ("attachment://", "tc://")
 _MAX_REPEATS: Final = 16
@@ -125,6 +127,15 @@ class Attachments:
             return self.resolve(content)
         blocks = [block for block in items(content) if mapping(block).get("type") != "reasoning"]
         return "\n".join(self.resolve(block_text(block)) for block in blocks)
+
+    def images(self, content: object) -> tuple[Image, ...]:
+        """The images of a message's content, which are attachments too."""
+        return images_of(
+            [
+                {**block, "image": self.resolve(text(block["image"]))} if "image" in block else block
+                for block in map(mapping, items(content))
+            ]
+        )
 
     def resolve_parts(self, value: object, depth: int = 0) -> object:
         if isinstance(value, str):

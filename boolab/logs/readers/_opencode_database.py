@@ -180,6 +180,7 @@ def _call(part: _Object) -> _Object:
         "state": {
             "status": state.get("status"),
             "output": content_text(state.get("content")),
+            "attachments": state.get("content"),
             "error": text(mapping(state.get("error")).get("message")),
             "metadata": {**mapping(state.get("structured")), **mapping(state.get("metadata"))},
             "time": {"start": start, "end": times.get("completed")},

@@ -26,6 +26,7 @@ from boolab.core.types import REDACTED, UNKNOWN_USAGE, StopReason, Usage
 from boolab.io.json_input import Damage, json_text, mapping, micro, text, whole
 from boolab.logs.builder import RunBuilder
 from boolab.logs.fields import content_text, effort_of, name_or_none, one_line, time_ms
+from boolab.logs.images import images_of
 from boolab.logs.step_builder import StepBuilder, elapsed_ms
 
 SOURCE: Final = "opencode"
@@ -82,7 +83,8 @@ class Session:
                 self.builder.task = self.builder.task or one_line(content[-1])
         self._end = self._error = None
         if content or opens_turn:
-            self.builder.add_message("user", "\n".join(content), opens_turn=opens_turn, time=time)
+            images = images_of([part for part, _ in parts])
+            self.builder.add_message("user", "\n".join(content), opens_turn=opens_turn, time=time, images=images)
 
     def _end_turn(self, outcome: str, time: int | None) -> None:
         """Note how a turn ended, which opencode 2 has as a message of its own."""
@@ -157,7 +159,8 @@ class Session:
         duration = elapsed_ms(start, end)
         failed = True if status == "error" or name == _INVALID else _exit_failed(mapping(state.get("metadata")))
         content = error if status == "error" else content_text(state.get("output"))
-        self.builder.set_result(step, index, content, is_error=failed, time=end, duration_ms=duration)
+        images = images_of(state.get("attachments"))
+        self.builder.set_result(step, index, content, is_error=failed, time=end, duration_ms=duration, images=images)
 
     def _add_cost(self, info: Mapping[str, Any], responses: int) -> None:
         """Add the cost that a message states, and that of its responses, if both are known."""

@@ -56,6 +56,7 @@ from boolab.io.json_input import (
 from boolab.logs.atif_format import EXTRA, is_own, run_of_trajectory
 from boolab.logs.builder import RunBuilder
 from boolab.logs.fields import Head, content_text, effort_of, epoch_ms, name_or_none, sidecar, stem_of
+from boolab.logs.images import images_of
 from boolab.logs.step_builder import StepBuilder
 
 NAME: Final = "atif"
@@ -247,7 +248,7 @@ class _AgentRun:
         self.prompt = self.prompt or (content.strip() if opens else "")
         if content or opens:
             role: Role = "system" if step.get("source") == "system" else "user"
-            self.builder.add_message(role, content, opens_turn=opens, time=time)
+            self.builder.add_message(role, content, opens_turn=opens, time=time, images=images_of(step.get("message")))
 
     def _reply(self, step: Mapping[str, Any], time: int | None) -> None:
         metrics, extra = mapping(step.get("metrics")), mapping(step.get("extra"))
@@ -276,7 +277,10 @@ class _AgentRun:
             self.builder.add_call(reply, call_id, text(mapping(call).get("function_name")), call_arguments)
         results = items(mapping(step.get("observation")).get("results")) or _empty_results(extra)
         for call_id, result, failed in _answers(step, reply.calls[start:], results):
-            self.builder.add_result(call_id, content_text(result.get("content")), is_error=failed, time=time)
+            content = result.get("content")
+            self.builder.add_result(
+                call_id, content_text(content), is_error=failed, time=time, images=images_of(content)
+            )
             facts = mapping(mapping(result.get("extra")).get("tool_result_metadata"))  # of a converted log
             self.named[call_id] = text(mapping(facts.get("tool_use_result")).get("agentId"))
             for ref in items(result.get("subagent_trajectory_ref")):

@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from boolab.core.run import MIXED, Run
-from boolab.core.types import StopReason, Usage
+from boolab.core.types import Image, StopReason, Usage
 from boolab.errors import RunFormatError
 from boolab.io.json_input import Damage, items, json_document, json_object, mapping, micro, text, whole
 from boolab.logs.builder import RunBuilder
@@ -46,6 +46,7 @@ from boolab.logs.fields import (
     one_line,
     sidecar,
 )
+from boolab.logs.images import images_of
 from boolab.logs.readers._chat import add_reply, answer, dialect, message_time, texts
 from boolab.logs.step_builder import StepBuilder
 
@@ -193,7 +194,7 @@ class _Session:
             elif not _NOT_RUN.match(words):
                 body.append(words)
         self._add_result(tool, parts, time)
-        self._add_message(body, metadata, time, answered=answered or parts is not None)
+        self._add_message(body, metadata, time, images_of(content), answered=answered or parts is not None)
 
     def _add_result(self, tool: str, parts: Sequence[str] | None, time: int | None) -> None:
         """Add a text as the result of the first open call of this tool, or of any if it has none."""
@@ -214,7 +215,13 @@ class _Session:
                 self.builder.add_message("user", content, opens_turn=True, time=time)
 
     def _add_message(
-        self, content: Sequence[str], metadata: Mapping[str, Any], time: int | None, *, answered: bool
+        self,
+        content: Sequence[str],
+        metadata: Mapping[str, Any],
+        time: int | None,
+        images: tuple[Image, ...],
+        *,
+        answered: bool,
     ) -> None:
         kind = text(metadata.get("kind"))
         if kind.startswith("compaction") or kind == "overflow_truncation":
@@ -225,7 +232,7 @@ class _Session:
             opens = bool(prompts) and not answered and not is_notice
             if opens and not self.builder.task:
                 self.builder.task = one_line(_unwrap(prompts[0]))
-            self.builder.add_message("user", "\n".join(content), opens_turn=opens, time=time)
+            self.builder.add_message("user", "\n".join(content), opens_turn=opens, time=time, images=images)
 
     def run(self, path: Path) -> Run | None:
         if self.builder.is_empty:

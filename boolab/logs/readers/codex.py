@@ -41,7 +41,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from boolab.core.run import Run
-from boolab.core.types import REDACTED
+from boolab.core.types import REDACTED, Image
 from boolab.io.json_input import Damage, filter_objects, items, json_object, mapping, text, whole
 from boolab.logs.fields import (
     Head,
@@ -53,6 +53,7 @@ from boolab.logs.fields import (
     read_followed,
     stem_of,
 )
+from boolab.logs.images import images_of
 from boolab.logs.readers._codex_account import SOURCE, CodexAccount
 from boolab.logs.step_builder import StepBuilder, is_unreadable, openai_arguments
 
@@ -239,11 +240,13 @@ class _Rollout:
         if kind in _OUTPUTS:
             self._output(item, item.get(_OUTPUTS[kind]), time)
         elif kind == "agent_message":
-            account.add_message(content_text(item.get("content")), time, opens_turn=not account.builder.has_prompt)
+            opens, images = not account.builder.has_prompt, images_of(item.get("content"))
+            account.add_message(content_text(item.get("content")), time, opens_turn=opens, images=images)
         elif kind == "message" and item.get("role") != "assistant":
             content = content_text(item.get("content"))
             if item.get("role") == "user":
-                account.add_message(content, time, opens_turn=not _is_of_harness(content))
+                images = images_of(item.get("content"))
+                account.add_message(content, time, opens_turn=not _is_of_harness(content), images=images)
             else:
                 account.add_system(content, time)
         elif kind in _ITEMS:
@@ -294,7 +297,10 @@ class _Rollout:
         failed = next((fact for fact in (flagged, failed, ended) if fact is not None), None)
         duration = duration if elapsed is None else elapsed
         account = self._items
-        has_call = account.builder.add_result(call_id, content, is_error=failed, time=time, duration_ms=duration)
+        images = images_of(mapping(output).get("content") or output)
+        has_call = account.builder.add_result(
+            call_id, content, is_error=failed, time=time, duration_ms=duration, images=images
+        )
         account.before_early = None if has_call else account.step or account.before_early
         account.step = None
 
@@ -313,19 +319,21 @@ class _Rollout:
         elif kind == "item_completed":
             item = mapping(event.get("item"))
             kinds = {"UserMessage": "user_message", "AgentMessage": "agent_message"}
-            self._repeat(kinds.get(text(item.get("type"))), content_text(item.get("content")), time)
+            images = images_of(item.get("content"))
+            self._repeat(kinds.get(text(item.get("type"))), content_text(item.get("content")), time, images)
         elif kind == "agent_reasoning":
             self._repeat(kind, text(event.get("text")), time)
         elif kind in ("user_message", "agent_message"):
-            self._repeat(kind, text(event.get("message")) or ("[image]" if event.get("images") else ""), time)
+            images = images_of([{"type": "input_image", "image_url": url} for url in items(event.get("images"))])
+            self._repeat(kind, text(event.get("message")) or ("[image]" if images else ""), time, images)
         else:
             for account in self._accounts():
                 account.take(kind, event, time)
 
-    def _repeat(self, kind: str | None, content: str, time: int | None) -> None:
+    def _repeat(self, kind: str | None, content: str, time: int | None, images: tuple[Image, ...] = ()) -> None:
         if kind == "user_message":
             for account in self._accounts():
-                account.add_message(content, time, opens_turn=True)
+                account.add_message(content, time, opens_turn=True, images=images)
         elif kind is not None and self._events is not None:
             step = self._events.part(time)
             (step.text if kind == "agent_message" else step.reasoning).append(content)

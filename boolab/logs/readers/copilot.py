@@ -37,6 +37,7 @@ from boolab.logs.fields import (
     read_followed,
     stem_of,
 )
+from boolab.logs.images import images_of
 from boolab.logs.step_builder import StepBuilder
 
 NAME: Final = "copilot"
@@ -215,7 +216,9 @@ class _Session:
             self._settle(agent)
             agent.end = agent.error = None
             by_user = text(data.get("source")) in ("", "user")
-            agent.builder.add_message("user", content_text(data.get("content")), opens_turn=by_user, time=time)
+            content = data.get("content")
+            images = (*images_of(content), *images_of(data.get("attachments")))
+            agent.builder.add_message("user", content_text(content), opens_turn=by_user, time=time, images=images)
         elif kind == "system.message":
             agent.builder.add_message("system", content_text(data.get("content")), opens_turn=False, time=time)
         elif kind == "assistant.message":
@@ -301,6 +304,7 @@ class _Session:
             is_error=None if success is None else not success,
             time=time,
             rejected=success is False and text(error.get("code")) in _REJECTED,
+            images=images_of(result.get("content")) or images_of(result.get("contents")),
         )
 
     def runs(self) -> list[Run]:

@@ -27,6 +27,7 @@ from boolab.io.foreign_database import Database
 from boolab.io.json_input import Damage, flag, items, json_object, mapping, micro, text
 from boolab.logs.builder import RunBuilder
 from boolab.logs.fields import Head, one_line, time_ms
+from boolab.logs.images import images_of
 from boolab.logs.readers._crush_projects import databases
 from boolab.logs.readers._sqlite import build_each, json_of, read_sessions, tables_in
 from boolab.logs.step_builder import StepBuilder, elapsed_ms
@@ -120,7 +121,8 @@ class _Session:
         elif role in ("user", "system"):
             self._end = self._error = None
             words = "\n".join(filter(None, map(_words, parts)))
-            self.builder.add_message(role, words, opens_turn=role == "user", time=time)
+            images = images_of([part.get("data") for part in parts if part.get("type") == "binary"])
+            self.builder.add_message(role, words, opens_turn=role == "user", time=time, images=images)
 
     def _add_response(self, message: Mapping[str, Any], parts: Sequence[Mapping[str, Any]], start: int | None) -> None:
         self._end = self._error = None
@@ -168,6 +170,7 @@ class _Session:
             is_error=flag(data.get("is_error")),
             time=time,
             duration_ms=elapsed_ms(time_ms(times.get("start_time")), time_ms(times.get("end_time"))),
+            images=images_of(data),
         )
 
     def _fail(self, finish: Mapping[str, Any], step: StepBuilder | None, time: int | None, *, aborted: bool) -> None:

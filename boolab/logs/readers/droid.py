@@ -38,6 +38,7 @@ from boolab.logs.fields import (
     stem_of,
     time_ms,
 )
+from boolab.logs.images import images_of
 from boolab.logs.readers._branches import follow_branches
 from boolab.logs.readers._chat import add_reply, add_user
 from boolab.logs.step_builder import StepBuilder
@@ -161,7 +162,9 @@ class _Session:
             model = text(message.get("modelId")) or self._model
             add_reply(self.builder, {"id": name, "reasoning_effort": effort, **message}, time, model)
         elif message.get("role") == "user" and _is_hidden(message):
-            self.builder.add_message("user", content_text(message.get("content")), opens_turn=False, time=time)
+            content = message.get("content")
+            images = images_of(content)
+            self.builder.add_message("user", content_text(content), opens_turn=False, time=time, images=images)
         elif message.get("role") == "user":
             add_user(self.builder, _without_reminders(message.get("content")), time, failed=_FAILED)
 

@@ -27,10 +27,11 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from boolab.core.run import Run
-from boolab.core.types import REDACTED, UNKNOWN_USAGE, Usage
+from boolab.core.types import REDACTED, UNKNOWN_USAGE, Image, Usage
 from boolab.io.json_input import Damage, filter_objects, items, mapping, text, whole
 from boolab.logs.builder import RunBuilder
 from boolab.logs.fields import Head, LineLog, epoch_ms, one_line, read_followed, stem_of
+from boolab.logs.images import images_of
 from boolab.logs.readers._gemini_parts import content_text, result_text
 from boolab.logs.readers._gemini_stream import Stream, is_stream_line
 
@@ -93,6 +94,7 @@ class _Call(NamedTuple):
     failed: bool | None
     result: str
     time: int | None
+    images: tuple[Image, ...]
 
 
 class _Entry(NamedTuple):
@@ -101,6 +103,7 @@ class _Entry(NamedTuple):
     kind: str
     time: int | None
     content: str = ""
+    images: tuple[Image, ...] = ()
     full: bool = False
     """Whether it has any content or thoughts."""
     only_set: bool = False
@@ -202,7 +205,8 @@ class _Session:
             elif entry.kind in _EVENTS:
                 builder.add_event(entry.kind, entry.time, **({} if entry.removed is None else {"steps": entry.removed}))
             elif entry.kind == "user" and entry.content:
-                builder.add_message("user", entry.content, opens_turn=not entry.only_set, time=entry.time)
+                opens_turn = not entry.only_set
+                builder.add_message("user", entry.content, opens_turn=opens_turn, time=entry.time, images=entry.images)
             elif entry.kind in ("info", "warning", "error"):
                 builder.add_message("system", entry.content, opens_turn=False, time=entry.time)
                 if entry.kind == "error":
@@ -230,7 +234,7 @@ def _add_response(builder: RunBuilder, entry: _Entry) -> None:
     for index, call in enumerate(entry.calls):
         builder.add_call(step, call.call_id, call.name, call.arguments)
         if call.ended:
-            builder.set_result(step, index, call.result, is_error=call.failed, time=call.time)
+            builder.set_result(step, index, call.result, is_error=call.failed, time=call.time, images=call.images)
 
 
 def _entry(message: Mapping[str, Any]) -> _Entry:
@@ -242,6 +246,7 @@ def _entry(message: Mapping[str, Any]) -> _Entry:
         kind,
         time,
         content_text(content),
+        images_of(content),
         bool(content or thoughts),
         model=text(message.get("model")),
         thoughts=tuple(f"{text(part.get('subject'))}: {text(part.get('description'))}" for part in thoughts),
@@ -262,6 +267,7 @@ def _call(call: Mapping[str, Any]) -> _Call:
         None if status is None else status == "error",
         result_text(result) if ended else "",
         epoch_ms(call.get("timestamp")),
+        images_of(result) if ended else (),
     )
 
 

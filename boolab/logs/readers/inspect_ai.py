@@ -288,7 +288,8 @@ class _Sample:
             summary = mapping(message.get("metadata")).get("summary") is True
             if summary:
                 self.builder.add_event("compaction")
-            self.builder.add_message("user", body, opens_turn=not summary and not body.strip().startswith(_CONTINUE))
+            opens, images = not summary and not body.strip().startswith(_CONTINUE), self._attached.images(content)
+            self.builder.add_message("user", body, opens_turn=opens, images=images)
         elif role == "system":
             self.builder.add_message("system", self._attached.content(content), opens_turn=False)
 
@@ -340,6 +341,7 @@ class _Sample:
             is_error=error is not None,
             time=start if end is None else end,
             duration_ms=elapsed_ms(start, end),
+            images=self._attached.images(message.get("content")),
         )
 
     def _close(self) -> None:

@@ -37,6 +37,7 @@ from boolab.logs.fields import (
     stem_of,
     time_ms,
 )
+from boolab.logs.images import images_of
 from boolab.logs.step_builder import StepBuilder
 
 NAME: Final = "kimi"
@@ -196,7 +197,9 @@ class _WireAgent:
             origin = text(mapping(line.get("origin")).get("kind"))
             subagent = origin == "system_trigger" and not self.builder.has_prompt
             opens_turn = origin in ("", "user") or subagent
-            self.builder.add_message("user", content_text(line.get("input")), opens_turn=opens_turn, time=time)
+            content = line.get("input")
+            images = images_of(content)
+            self.builder.add_message("user", content_text(content), opens_turn=opens_turn, time=time, images=images)
         elif kind == "turn.cancel":
             self.builder.add_event("abort", time)
             self._end = "aborted"
@@ -260,7 +263,8 @@ class _WireAgent:
                 self.builder.add_subagent(step, call_id, self._run_id(name), "", time)
         # Kimi Code writes the flag only where it is true.
         failed = result.get("isError") is True if "is_error" not in result else flag(result["is_error"])
-        self.builder.add_result(call_id, content, is_error=failed, time=time)
+        images = images_of(result.get("output"))
+        self.builder.add_result(call_id, content, is_error=failed, time=time, images=images)
 
     # --- Kimi CLI -----------------------------------------------------------------------------------------------------
 
@@ -268,7 +272,9 @@ class _WireAgent:
         """Take a message of Kimi CLI."""
         if kind in ("TurnBegin", "SteerInput"):
             self._end = self._error = None
-            self.builder.add_message("user", content_text(payload.get("user_input")), opens_turn=True, time=time)
+            content = payload.get("user_input")
+            images = images_of(content)
+            self.builder.add_message("user", content_text(content), opens_turn=True, time=time, images=images)
         elif kind == "StepBegin":
             self._begun = {"": time}
         elif kind == "ContentPart":

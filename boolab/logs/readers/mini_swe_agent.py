@@ -29,11 +29,12 @@ from typing import Any, Final
 
 from boolab.core.finish_reasons import finish_reason
 from boolab.core.run import Run
-from boolab.core.types import REDACTED, Stop, StopReason
+from boolab.core.types import REDACTED, Image, Stop, StopReason
 from boolab.errors import RunFormatError
 from boolab.io.json_input import Damage, items, json_document, mapping, micro, text, whole
 from boolab.logs.builder import RunBuilder
 from boolab.logs.fields import Head, content_text, effort_of, first_choice, name_or_none, one_line, seconds_ms, time_ms
+from boolab.logs.images import images_of
 from boolab.logs.readers._chat import usage_of
 from boolab.logs.readers._swe_bench import label_by_report, run_name
 from boolab.logs.step_builder import StepBuilder, openai_arguments
@@ -162,15 +163,15 @@ class _Trajectory:
         if reply:
             self._reply(message, content, extra, time)
         elif message.get("type") == "function_call_output":
-            self._result(text(message.get("call_id")), content_text(message.get("output")), extra, time)
+            self._result(text(message.get("call_id")), message.get("output"), extra, time)
         elif role == "tool":
-            self._result(text(message.get("tool_call_id")), content, extra, time)
+            self._result(text(message.get("tool_call_id")), message.get("content"), extra, time)
         elif role == "exit" or "exit_status" in extra:
             self._end(content, extra, time)
         elif role == "system":
             self.builder.add_message("system", content, opens_turn=False, time=time)
         elif role == "user":
-            self._user(content, extra, time)
+            self._user(content, extra, time, images_of(message.get("content")))
         self._fresh = reply
 
     def _reply(self, message: Mapping[str, Any], content: str, extra: Mapping[str, Any], time: int | None) -> None:
@@ -218,23 +219,24 @@ class _Trajectory:
             self.builder.add_call(reply, "", "bash", {"command": command})
             self._waiting.append((reply, index))
 
-    def _user(self, content: str, extra: Mapping[str, Any], time: int | None) -> None:
+    def _user(self, content: str, extra: Mapping[str, Any], time: int | None, images: tuple[Image, ...]) -> None:
         """A message of the user: a task, a result, an interruption, or what the harness wrote."""
         by_user = content.startswith(_INTERRUPTIONS)
         if by_user or extra.get("interrupt_type") is not None:
             self._waiting = []
             self._add_refused(extra, time)
             self.builder.add_message(
-                "user", content, opens_turn=by_user and not content.endswith(_WITHOUT_TEXT), time=time
+                "user", content, opens_turn=by_user and not content.endswith(_WITHOUT_TEXT), time=time, images=images
             )
         elif not self.builder.steps:
-            self.builder.add_message("user", content, opens_turn=True, time=time)
+            self.builder.add_message("user", content, opens_turn=True, time=time, images=images)
         elif self._waiting:
             reply, index = self._waiting.pop(0)
             if extra.get("exception_info") != _PADDED:
-                self.builder.set_result(reply, index, content, is_error=_is_failure(content, extra), time=time)
+                failed = _is_failure(content, extra)
+                self.builder.set_result(reply, index, content, is_error=failed, time=time, images=images)
         elif content:
-            self.builder.add_message("user", content, opens_turn=False, time=time)
+            self.builder.add_message("user", content, opens_turn=False, time=time, images=images)
 
     def _add_refused(self, extra: Mapping[str, Any], time: int | None) -> None:
         """Add a response that could not be parsed, from the message that answers it, unless it was added before."""
@@ -245,9 +247,10 @@ class _Trajectory:
             for item in map(mapping, items(response.get("output"))):
                 self._item(reply, item)
 
-    def _result(self, call_id: str, content: str, extra: Mapping[str, Any], time: int | None) -> None:
+    def _result(self, call_id: str, content: object, extra: Mapping[str, Any], time: int | None) -> None:
         if extra.get("exception_info") != _PADDED:
-            self.builder.add_result(call_id, content, is_error=_is_failure(content, extra), time=time)
+            words, images = content_text(content), images_of(content)
+            self.builder.add_result(call_id, words, is_error=_is_failure(words, extra), time=time, images=images)
 
     def _end(self, content: str, extra: Mapping[str, Any], time: int | None) -> None:
         """The last message. If the run submitted, it is the result of the command that did."""

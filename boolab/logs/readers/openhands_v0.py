@@ -34,11 +34,12 @@ from typing import Any, Final, TypeAlias
 
 from boolab.core.finish_reasons import finish_reason
 from boolab.core.run import Run
-from boolab.core.types import REDACTED, UNKNOWN_USAGE, Stop, Usage
+from boolab.core.types import REDACTED, UNKNOWN_USAGE, Image, Stop, Usage
 from boolab.errors import RunFormatError
 from boolab.io.json_input import Damage, flag, items, json_object, json_text, json_values, mapping, text, whole
 from boolab.logs.builder import RunBuilder
 from boolab.logs.fields import Head, all_input, content_text, epoch_ms, first_choice, name_or_none, one_line, stem_of
+from boolab.logs.images import images_of
 from boolab.logs.readers._openhands import Meter, Row, begins_with_events, ending, is_rejection, row_of
 from boolab.logs.step_builder import StepBuilder, openai_arguments
 
@@ -152,7 +153,8 @@ class _Instance:
             chain.builder.add_event("compaction", time)
         elif kind == "message" and source == "user":
             chain.done = ""
-            chain.builder.add_message("user", text(arguments.get("content")), opens_turn=True, time=time)
+            images = images_of({"type": "image", "image_urls": arguments.get("image_urls")})
+            chain.builder.add_message("user", text(arguments.get("content")), opens_turn=True, time=time, images=images)
         elif kind == "system" and not chain.builder.steps:
             chain.builder.version = name_or_none(arguments.get("openhands_version")) or chain.builder.version
             chain.builder.add_message("system", text(arguments.get("content")), opens_turn=False, time=time)
@@ -259,6 +261,7 @@ class _Instance:
                 is_error=_is_failure(kind, event),
                 time=time,
                 rejected=kind == "user_rejected",
+                images=_screenshot(mapping(event.get("extras"))),
             )
 
     def _hold(self, event: Mapping[str, Any]) -> None:
@@ -333,6 +336,12 @@ def _call_of(
     if not isinstance(args, dict):
         return name, REDACTED
     return name, {key: value for key, value in args.items() if key != "thought" or kind == "think"}
+
+
+def _screenshot(extras: Mapping[str, Any]) -> tuple[Image, ...]:
+    """The picture of a browser's window; with the elements marked, if there is such a one."""
+    url = text(extras.get("set_of_marks")) or text(extras.get("screenshot"))
+    return images_of({"type": "image", "data": url}) if url else ()
 
 
 def _is_failure(kind: str, event: Mapping[str, Any]) -> bool | None:

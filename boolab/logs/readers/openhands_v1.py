@@ -31,10 +31,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from boolab.core.run import Run
-from boolab.core.types import REDACTED, UNKNOWN_USAGE, Stop
+from boolab.core.types import REDACTED, UNKNOWN_USAGE, Image, Stop
 from boolab.io.json_input import Damage, items, mapping, parse, text, whole, whole_file
 from boolab.logs.builder import RunBuilder
 from boolab.logs.fields import Head, LineLog, content_text, effort_of, epoch_ms, one_line, read_followed, stem_of
+from boolab.logs.images import images_of
 from boolab.logs.readers._openhands import (
     Meter,
     Row,
@@ -212,7 +213,8 @@ class _Conversation:
             content, failed = _result(kind, event)
             rejected = kind == "UserRejectObservation"
             call_id = text(event.get("tool_call_id"))
-            self.builder.add_result(call_id, content, is_error=failed, time=time, rejected=rejected)
+            images = _images(mapping(event.get("observation")))
+            self.builder.add_result(call_id, content, is_error=failed, time=time, rejected=rejected, images=images)
         elif kind == "SystemPromptEvent" and not self.builder.steps:
             prompt = text(mapping(event.get("system_prompt")).get("text"))
             self.builder.add_message("system", prompt, opens_turn=False, time=time)
@@ -237,7 +239,8 @@ class _Conversation:
         by_user = event.get("source") == "user"
         if by_user:
             self._status = self._error = ""
-        self.builder.add_message("user", content, opens_turn=by_user, time=time)
+        images = images_of(message.get("content"))
+        self.builder.add_message("user", content, opens_turn=by_user, time=time, images=images)
 
     def _reply(
         self, event: Mapping[str, Any], holder: Mapping[str, Any], content: object, time: int | None
@@ -361,6 +364,13 @@ def _content(observation: Mapping[str, Any]) -> str:
         if observation.get(name):
             return content_text(observation[name])
     return text(observation.get("error"))
+
+
+def _images(observation: Mapping[str, Any]) -> tuple[Image, ...]:
+    """Those of the content, and the picture of a browser's window."""
+    screenshot = text(observation.get("screenshot_data"))
+    blocks = [*items(observation.get("content")), *([{"type": "image", "data": screenshot}] if screenshot else [])]
+    return images_of(blocks)
 
 
 def _is_failure(observation: Mapping[str, Any]) -> bool | None:

@@ -26,7 +26,7 @@ from typing import Any, Final
 
 from boolab.core.finish_reasons import finish_reason
 from boolab.core.run import Run
-from boolab.core.types import REDACTED, StopReason, Usage
+from boolab.core.types import REDACTED, Image, StopReason, Usage
 from boolab.io.json_input import Damage, flag, mapping, micro, text, whole
 from boolab.logs.builder import RunBuilder
 from boolab.logs.fields import (
@@ -41,6 +41,7 @@ from boolab.logs.fields import (
     stem_of,
     time_ms,
 )
+from boolab.logs.images import images_of
 from boolab.logs.readers._branches import follow_branches
 from boolab.logs.readers.sts import is_simple
 from boolab.logs.step_builder import StepBuilder
@@ -144,33 +145,34 @@ class _Session:
         elif kind == "thinking_level_change":
             self.builder.effort = name_or_none(line.get("thinkingLevel"))
         elif kind == "custom_message":
-            self._add(content_text(line.get("content")), time)
+            self._add(content_text(line.get("content")), time, images_of(line.get("content")))
 
     def _go_back(self, time: int | None) -> None:
         if self._left:
             self.builder.add_event("rewind", time, steps=self._left)
             self._left = 0
 
-    def _add(self, content: str, time: int | None) -> None:
+    def _add(self, content: str, time: int | None, images: tuple[Image, ...] = ()) -> None:
         if content:
-            self.builder.add_message("user", content, opens_turn=False, time=time)
+            self.builder.add_message("user", content, opens_turn=False, time=time, images=images)
 
     def _message(self, message: Mapping[str, Any], time: int | None) -> None:
         role = message.get("role")
         content = "" if role == "assistant" else content_text(message.get("content"))
+        images = images_of(message.get("content"))
         start = time_ms(message.get("timestamp")) if time is None or role == "assistant" else None
         entry_time = start if time is None else time
         if role == "assistant":
             self._reply(message, entry_time, start)
         elif role == "toolResult":
             call_id, failed = text(message.get("toolCallId")), flag(message.get("isError"))
-            self.builder.add_result(call_id, content, is_error=failed, time=entry_time)
+            self.builder.add_result(call_id, content, is_error=failed, time=entry_time, images=images)
         elif role in ("user", "system"):
-            self.builder.add_message(role, content, opens_turn=role == "user", time=entry_time)
+            self.builder.add_message(role, content, opens_turn=role == "user", time=entry_time, images=images)
         elif role == "bashExecution":
             self._add(f"$ {text(message.get('command'))}\n{text(message.get('output'))}", entry_time)
         else:
-            self._add(text(message.get("summary")) or content, entry_time)
+            self._add(text(message.get("summary")) or content, entry_time, images)
 
     def _reply(self, message: Mapping[str, Any], time: int | None, start: int | None) -> None:
         if _is_of_gateway(message):

@@ -30,6 +30,7 @@ from boolab.core.types import REDACTED, UNKNOWN_USAGE, StopReason, Usage
 from boolab.io.json_input import Damage, items, mapping, text, whole
 from boolab.logs.builder import RunBuilder
 from boolab.logs.fields import Head, LineLog, epoch_ms, name_or_none, one_line, read_followed, stem_of
+from boolab.logs.images import images_of
 from boolab.logs.readers._branches import follow_branches
 from boolab.logs.readers._claude_stream import QWEN as STREAM_KEY
 from boolab.logs.readers._gemini_parts import content_text, result_text
@@ -163,7 +164,8 @@ class _Session:
             self._error = None
             typed = text(mapping(record.get("systemPayload")).get("displayText"))
             notice = record.get("subtype") in _NOTICES
-            self.builder.add_message("user", typed or content_text(parts), opens_turn=not notice, time=time)
+            content = typed or content_text(parts)
+            self.builder.add_message("user", content, opens_turn=not notice, time=time, images=images_of(parts))
         elif kind == "system":
             self._note(text(record.get("subtype")), mapping(record.get("systemPayload")), time)
 
@@ -218,7 +220,8 @@ class _Session:
             if failed is None and "error" in mapping(response.get("response")):
                 failed = True
             call_id = text(response.get("id")) or text(outcome.get("callId"))
-            self.builder.add_result(call_id, result_text(part), is_error=failed, time=time)
+            images = images_of(response.get("parts"))
+            self.builder.add_result(call_id, result_text(part), is_error=failed, time=time, images=images)
 
     def runs(self, path: Path) -> list[Run]:
         """The run by the records so far; none if there is neither a prompt nor a response."""

@@ -25,6 +25,7 @@ from boolab.logs.fields import (
     stem_of,
     time_ms,
 )
+from boolab.logs.images import images_of
 from boolab.logs.readers._chat import add_reply
 
 NAME: Final = "sts"
@@ -79,10 +80,11 @@ def follow(path: Path, damage: Damage) -> LineLog:
 
 def _add_message(builder: RunBuilder, message: Mapping[str, Any]) -> None:
     role, time, content = message.get("role"), time_ms(message.get("timestamp")), content_text(message.get("content"))
+    images = images_of(message.get("content"))
     if role == "assistant":
         calls, reasoning = message.get("toolCalls"), message.get("reasoningContent")
         add_reply(builder, {**message, "tool_calls": calls, "reasoning_content": reasoning}, time)
     elif role == "tool":
-        builder.add_result(text(message.get("toolCallId")), content, is_error=None, time=time)
+        builder.add_result(text(message.get("toolCallId")), content, is_error=None, time=time, images=images)
     elif role in ("user", "system"):
-        builder.add_message(role, content, opens_turn=role == "user", time=time)
+        builder.add_message(role, content, opens_turn=role == "user", time=time, images=images)

@@ -37,6 +37,7 @@ from boolab.errors import RunFormatError
 from boolab.io.json_input import Damage, items, json_document, json_object, mapping, micro, text, whole
 from boolab.logs.builder import RunBuilder
 from boolab.logs.fields import Head, content_text, effort_of, name_or_none, one_line, seconds_ms
+from boolab.logs.images import images_of
 from boolab.logs.readers._swe_bench import label_by_report, run_name, submitted_model
 from boolab.logs.step_builder import StepBuilder
 
@@ -221,7 +222,8 @@ def _add_history(builder: RunBuilder, history: Sequence[Any]) -> None:
         elif message.get("role") == "assistant":
             _add_reply(builder, message, content_text(message.get("content")), text(message.get("action")))
         elif builder.steps[-1].calls and builder.steps[-1].results[0] is None:
-            builder.set_result(builder.steps[-1], 0, content_text(message.get("content")), is_error=None)
+            content = message.get("content")
+            builder.set_result(builder.steps[-1], 0, content_text(content), is_error=None, images=images_of(content))
         else:
             builder.add_message("user", content_text(message.get("content")), opens_turn=False)
 
@@ -234,9 +236,8 @@ def _add_message(builder: RunBuilder, message: Mapping[str, Any]) -> None:
     """Add a message before the first response: the prompt, or a demonstration."""
     raw_role = message.get("role")
     role: Role = "system" if raw_role == "system" else "assistant" if raw_role == "assistant" else "user"
-    builder.add_message(
-        role, content_text(message.get("content")), opens_turn=raw_role == "user" and not _is_demo(message)
-    )
+    content, opens = message.get("content"), raw_role == "user" and not _is_demo(message)
+    builder.add_message(role, content_text(content), opens_turn=opens, images=images_of(content))
 
 
 def _add_reply(builder: RunBuilder, message: Mapping[str, Any], content: str, action: str) -> StepBuilder:

@@ -9,8 +9,8 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from boolab.core.allocation import PIECES, CauseCharge, round_amounts
-from boolab.core.prompt_parts import PromptPart, message_parts, response_parts
-from boolab.core.redacted import chars_of, redacted_arguments
+from boolab.core.prompt_parts import PromptPart, message_parts, response_parts, result_part
+from boolab.core.redacted import redacted_arguments
 from boolab.core.run import Run
 from boolab.core.run_tree import roots_in
 from boolab.core.types import MICRO
@@ -74,7 +74,7 @@ def cost_by(runs: Runs, by: str | Sequence[str] = ("tool",)) -> pd.DataFrame:
         runs: A run, runs, or the path of a store or of logs; runs of subagents are counted where they are among them
             (`bl.with_subagents`).
         by: One or several of `kind` (base: the system prompt and the tools; user, result, call, text, reasoning,
-            summary, unseen: what no line of the log has, such as images; unallocated), `tool` (of a call and its
+            summary, unseen: what no line of the log has, such as reminders; unallocated), `tool` (of a call and its
             result, else the kind in brackets), `step` and `turn` (that put it there; step 0 is the prompt), `model` and
             `effort` (of the requests that pay for it), `harness_version`, `agent`, `tree` (the root of a family of
             runs), `task`, `path` (the file that a call names), `run_id`.
@@ -220,13 +220,13 @@ def _character_weights(run: Run) -> Iterable[tuple[PromptPart, int]]:
     """The parts of a run with totals only: their characters, once for each request that is sent them."""
     n_steps = len(run.steps)
     for message in run.prompt:
-        for part, chars in message_parts(message, 0, 1):
-            yield part, chars * n_steps
+        for sized in message_parts(message, 0, 1):
+            yield sized.part, sized.weight * n_steps
     for step in run.steps:
         later = n_steps - step.index
-        for part, chars in response_parts(step):
-            yield part, chars * (later + 1)
+        for sized in response_parts(step):
+            yield sized.part, sized.weight * (later + 1)
         for position, (call, result) in enumerate(zip(step.response.tool_calls, step.results, strict=True)):
             if result is not None:
-                part = PromptPart("result", step.index, step.turn, call.name, position)
-                yield part, chars_of(result.content) * later
+                sized = result_part(step, position, call, result)
+                yield sized.part, sized.weight * later

@@ -1,5 +1,7 @@
 """The frames of the bill: who pays for what, the context by step, and misses of the cache."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -16,6 +18,7 @@ from boolab.logs.facts import facts_of
 from boolab.stats.cost.causes import KEYS
 from tests.support.billed_runs import billed_run, billed_runs, billed_step, priced_usage
 from tests.support.cases import cases
+from tests.support.images import SCREENSHOT
 from tests.support.samples import OWN, shared
 
 LISTED = "claude-sonnet-4-5"
@@ -175,6 +178,27 @@ def test_without_times_no_miss_is_an_expiry() -> None:
 def test_a_prompt_below_the_least_length_misses_nothing() -> None:
     steps = [billed_step(i, Usage(1900 + i, 5, 0, cost=9), model=LISTED) for i in (1, 2)]
     assert bl.cache_misses_df(billed_run(*steps)).empty
+
+
+def test_facts_have_the_sizes_of_images(tmp_path: Path) -> None:
+    block = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": SCREENSHOT}}
+    usage = {"input_tokens": 4, "output_tokens": 20}
+    lines = [
+        {"role": "user", "content": [{"type": "text", "text": "Look."}, block]},
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "a", "name": "shot", "input": {}}],
+         "usage": {**usage, "cache_creation_input_tokens": 9000, "cache_read_input_tokens": 0}, "model": LISTED},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a", "content": [block]}]},
+        {"role": "assistant", "content": [{"type": "text", "text": "A page."}],
+         "usage": {**usage, "cache_creation_input_tokens": 1640, "cache_read_input_tokens": 9004}, "model": LISTED},
+    ]  # fmt: skip
+    (tmp_path / "log.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    runs = bl.load_runs(tmp_path / "log.jsonl")
+    bl.save_runs(runs, tmp_path / "facts.jsonl", contents="facts")
+    causes = bl.cost_by(runs)
+    assert bl.cost_by(bl.load_runs(tmp_path / "facts.jsonl")).equals(causes)
+    tokens = causes.set_index("tool")["first_tokens"]
+    assert (tokens["shot"], tokens["(user)"]) == (1644, 1606 + 2 + 2)
+    assert "(unseen)" not in tokens
 
 
 @pytest.mark.parametrize("name", ["pi", "claude-code"])
