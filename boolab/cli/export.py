@@ -17,6 +17,7 @@ from boolab.harnesses.exports.export import export
 from boolab.harnesses.exports.values import Export, Limits
 from boolab.harnesses.registry import TARGETS
 from boolab.limits.table import LIMITS
+from boolab.limits.token_count import TokenCount
 
 INDENT: Final = " " * 6
 EPILOG: Final = f"""
@@ -63,8 +64,32 @@ def add(parser: argparse.ArgumentParser) -> None:
         ("--max-output", "the most tokens of a response of the model, likewise"),
     ):
         group.add_argument(option, metavar="TOKENS", type=parse_positive, help=f"{text} (default: not set)")
+    parser.add_argument(
+        "--token-weights",
+        metavar="WEIGHTS",
+        type=token_weights,
+        help="the weights of tokens in --max-tokens by kind, such as input=0.1,output=1; cached input is 0 and input "
+        "written to the cache is as other input, unless they are among them (default: all tokens count 1)",
+    )
     add_question(parser)
     add_budget(parser)
+
+
+def token_weights(text: str) -> dict[str, float]:
+    """The weights of --token-weights.
+
+    Example:
+        >>> token_weights("input=0.1,output=1")
+        {'input': 0.1, 'output': 1.0}
+    """
+    pairs = (part.partition("=") for part in text.split(","))
+    try:
+        weights = {name.strip(): float(number) for name, _, number in pairs}
+        TokenCount.from_weights(weights)
+    except ValueError as error:  # a `SettingError` is one too
+        reason = f": {error}" if isinstance(error, SettingError) else ""
+        raise argparse.ArgumentTypeError(f"{text!r}: expected weights such as input=0.1,output=1{reason}") from error
+    return weights
 
 
 def run(args: argparse.Namespace) -> int:
@@ -103,7 +128,7 @@ def _exported_settings(args: argparse.Namespace) -> Export:
         if option_values is not None and len(option_values) != 1:
             raise SettingError(f"{option_of(axis)}: several values need LOGS to choose from; expected one value")
         values[axis] = option_values[0] if option_values else None
-    values |= {name: getattr(args, name) for name in ("compact_at", "window", "max_output")}
+    values |= {name: getattr(args, name) for name in ("compact_at", "window", "max_output", "token_weights")}
     if args.compact_at is None and not any(values[axis] is not None for axis in LIMITS):
         msg = "there is nothing to export: give a limit such as --max-steps 56, or LOGS to recommend one from"
         raise SettingError(msg)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
+from boolab.errors import SettingError
 from boolab.harnesses.exports.values import Change, JSONValue, Limits, Part, Sets, Target, comment, settings_part
-from boolab.harnesses.harness import ConfigFile, ConfigLimit, Harness, Native, is_amount, native_threshold
+from boolab.harnesses.harness import ConfigFile, ConfigLimit, Harness, Native, native_threshold
 from boolab.io.json_input import mapping
+from boolab.limits.token_count import FRESH, TokenCount
 
 VERSION: Final = "0.169.0"
 COMPACT_AT: Final = "model_auto_compact_token_limit"
@@ -23,20 +26,22 @@ def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple
         threshold = (Change((COMPACT_AT,), limits.compact_at),)
         remarks.append(_describe_compaction(limits))
     if limits.max_tokens is not None:
+        weights, later = limits.token_weights, ""
+        if weights is None:
+            weights, later = FRESH.weights, "; cached input is free, so it stops later than a token budget here"
         remarks += [
             f"rollout_budget is under development in Codex {VERSION}, and off unless it is enabled.",
             (
                 "It counts output and input that was not cached, each with its weight, for the session and its "
-                "subagents; cached input is free, so it stops later than a token budget here. The response that "
-                "exceeds it is paid for."
+                f"subagents{later}. The response that exceeds it is paid for."
             ),
         ]
         values: dict[str, JSONValue] = {
             "enabled": True,
             "limit_tokens": limits.max_tokens,
             "reminder_at_remaining_tokens": [],
-            "sampling_token_weight": 1.0,
-            "prefill_token_weight": 1.0,
+            "sampling_token_weight": float(weights["output"]),
+            "prefill_token_weight": float(weights["input"]),
         }
         changes = tuple(Change((*TABLE, key), value) for key, value in values.items())
         if limits.scope == "turn":
@@ -74,6 +79,12 @@ def _toml(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
+def _lacks_weights(weights: Mapping[str, float]) -> str:
+    if weights["cached"] == 0 and weights["written"] == weights["input"]:
+        return ""
+    return "Codex does not count cached input, and counts input that was written to the cache as all other."
+
+
 def _no_limit(noun: str) -> str:
     return f"Codex {VERSION} has no limit on {noun} that we know of: `codex exec --help` has none."
 
@@ -103,6 +114,7 @@ _TARGET: Final = Target(
     build=build,
     # openai/codex, codex-rs/protocol/src/openai_models.rs (rust-v0.154.0): at most 90% of the window
     compaction=f"`{COMPACT_AT} = N` in config.toml",
+    lacks_weights=_lacks_weights,
 )
 
 
@@ -110,9 +122,10 @@ def _settings(document: Mapping[str, Any]) -> Iterator[ConfigLimit]:
     yield ConfigLimit(COMPACT_AT, document.get(COMPACT_AT))
     budget = mapping(mapping(document.get(TABLE[0])).get(TABLE[1]))
     if budget.get("enabled") is True:
-        output, entered = (budget.get(f"{name}_token_weight", 1.0) for name in ("sampling", "prefill"))
-        weights = (float(output), float(entered)) if is_amount(output) and is_amount(entered) else (1.0, 1.0)
-        yield ConfigLimit(_LIMIT, budget.get("limit_tokens"), weights=weights)
+        output, prefill = (budget.get(f"{name}_token_weight", 1.0) for name in ("sampling", "prefill"))
+        with suppress(SettingError):  # a weight that Codex does not accept: it does not start
+            count = TokenCount.from_weights({"output": output, "input": prefill})
+            yield ConfigLimit(_LIMIT, budget.get("limit_tokens"), tokens=count)
 
 
 _LIMIT: Final = f"{'.'.join(TABLE)}.limit_tokens"

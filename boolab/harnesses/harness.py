@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeGuard
 
 from boolab.core.types import Scope
 from boolab.harnesses.policy import Policy
+from boolab.limits.token_count import FRESH, TokenCount
 
 if TYPE_CHECKING:
     from boolab.core.run import Run
@@ -33,8 +34,7 @@ class Native(NamedTuple):
     factor: float = 1  # how many of the axis's own units (tokens, dollars, seconds) one of its units is
     scope: Scope = "auto"  # whether it holds for a turn or for the whole run; `auto` is as the harness's other limits
     policy: str = ""  # the preset that counts it, where it is not that of the harness
-    # of Codex's budget: what a token of output, and one of input that is not cached, counts
-    weights: tuple[float, float] = (1.0, 1.0)
+    tokens: TokenCount = FRESH  # how Codex's budget counts the tokens of a session and its subagents
     # of a compaction threshold: how many tokens a value is in a run; None where the run does not show it
     tokens_in: Callable[[float, Run], int | None] | None = None
 
@@ -53,7 +53,7 @@ class ConfigLimit(NamedTuple):
     name: str  # its name there
     value: object  # its value there: any JSON. What is no number above 0 is no limit
     agent: str | None = None  # the agent that it is for; None for every run that no other run started
-    weights: tuple[float, float] = (1.0, 1.0)  # see `Native`
+    tokens: TokenCount = FRESH  # see `Native`
 
 
 class ConfigFile(NamedTuple):

@@ -14,7 +14,7 @@ from boolab.harnesses.exports.python_code import (
     rule_lines,
 )
 from boolab.harnesses.exports.step_cap import limited_steps
-from boolab.harnesses.exports.values import Limits, Part, Sets, Target
+from boolab.harnesses.exports.values import Limits, Part, Sets, Target, any_weights
 from boolab.harnesses.groups import About, Cap, Execution, Inputs
 from boolab.harnesses.harness import STEPS, Harness
 from boolab.harnesses.policy import Policy
@@ -64,6 +64,7 @@ _TARGET: Final = Target(
     ),
     lacks={"max_cost": "The SDK reports no costs; a token budget comes nearest."},
     build=build,
+    lacks_weights=any_weights,
 )
 
 

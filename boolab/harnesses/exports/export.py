@@ -40,17 +40,19 @@ def export(target: str, limits: Limits) -> Export:
     destination = target_of(target)
     if not limits.given and limits.compact_at is None:
         raise SettingError(f"there is nothing to export: no limit is on; expected one of {', '.join(LIMITS)}")
-    missing = tuple(
-        f"{capitalize(LIMITS[name].with_value(value))} is not set. {destination.lacks[name]}"
-        for name, value in limits.given.items()
-        if name in destination.lacks
-    )
+    reasons = {name: destination.lacks[name] for name in limits.given if name in destination.lacks}
+    if limits.token_weights is not None and (reason := destination.lacks_weights(limits.token_weights)):
+        reasons.setdefault("max_tokens", reason)
+    missing = tuple(f"{capitalize(limits.limit_in_words(name))} is not set. {text}" for name, text in reasons.items())
     if limits.compact_at is not None and not limits.given and not destination.compaction:
         msg = f"there is nothing to export: no setting of {destination.title} for a compaction threshold is known"
         raise SettingError(msg)
     if limits.compact_at is not None and not destination.compaction:
         missing += (f"The compaction threshold is not set: no setting of {destination.title} for it is known.",)
-    parts, notes = destination.build(limits, missing)
+    settable = limits
+    if "max_tokens" in reasons:
+        settable = replace(limits, max_tokens=None, token_weights=None)
+    parts, notes = destination.build(settable, missing)
     return Export(
         target=target,
         title=f"{capitalize(limits.in_words())} for {destination.title}",
@@ -94,6 +96,8 @@ def as_command(limits: Limits, target: str = TARGET) -> str:
         words += ["--identity", default]
     tools = dict.fromkeys([*limits.exempt, *exempt])
     words += chain.from_iterable(option_words("--exempt", tool) for tool in tools)
+    if limits.token_weights is not None:
+        words += ["--token-weights", ",".join(f"{name}={weight}" for name, weight in limits.token_weights.items())]
     words += ["--scope", "run"] if limits.scope == "run" else []
     words += [] if limits.agent is None else option_words("--agent", limits.agent)
     words += [] if limits.policy is None else ["--policy", str(limits.policy)]

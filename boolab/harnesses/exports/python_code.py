@@ -26,6 +26,9 @@ def _rule(limits: Limits, name: str, value: float) -> str:
     if name == "doom_loop":
         arguments += [] if limits.identity == "canonical" else [_literal(limits.identity)]
         arguments += [f"exempt={_literal(limits.exempt)}"] if limits.exempt else []
+    if name == "max_tokens" and limits.token_weights is not None:
+        weights = ", ".join(f'"{kind}": {weight!r}' for kind, weight in limits.token_weights.items())
+        arguments += ['of="weighted"', f"weights={{{weights}}}"]
     return f"bl.{name}({', '.join(arguments)})"
 
 

@@ -21,6 +21,7 @@ from boolab.harnesses.policy import Policy
 from boolab.io.checks import is_whole, repr_of
 from boolab.limits.call_identity import split_identity
 from boolab.limits.table import LIMITS
+from boolab.limits.token_count import FRESH, TokenCount
 
 Language: TypeAlias = Literal["json", "jsonc", "markdown", "python", "shell", "toml", "yaml"]
 JSONValue: TypeAlias = "str | int | float | bool | Sequence[JSONValue] | Mapping[str, JSONValue] | None"
@@ -46,12 +47,13 @@ class Limits:
         tool_budget: The tool budget, in tool calls.
         doom_loop: How many identical calls in a row stop a run, 2 or more.
         error_streak: How many failed calls in a row stop a run.
-        max_tokens: The token budget, input and output together.
+        max_tokens: The token budget: input and output together, or as `token_weights` weigh them.
         max_cost: The cost budget, in dollars.
         max_time: The time budget, in seconds.
         compact_at: The compaction threshold: above so many tokens the history is summarised. It is no limit of a run.
         window: The context window of the model, in tokens, for harnesses whose threshold is a part of it.
         max_output: The most tokens of a response of the model, likewise.
+        token_weights: The weights of the token budget by kind, as `bl.max_tokens` takes them; None: all tokens count 1.
         identity: What makes two calls identical: see `boolab.limits.call_identity`.
         exempt: The tools whose repeats are no loop, such as one that polls.
         scope: "turn": counters start at zero with each message of the user. "run": they continue through the session.
@@ -77,6 +79,7 @@ class Limits:
     compact_at: int | None = None
     window: int | None = None
     max_output: int | None = None
+    token_weights: Mapping[str, float] | None = None
     identity: Identities = "canonical"
     exempt: tuple[str, ...] = ()
     scope: Literal["turn", "run"] = "turn"
@@ -98,6 +101,11 @@ class Limits:
             if axis.fractions and value == int(value or 0):
                 object.__setattr__(self, name, int(value))  # 40.0 is written as 40
         self._check_context()
+        if self.token_weights is not None:
+            if self.max_tokens is None:
+                msg = "token_weights: there is no token budget to weigh: expected max_tokens as well"
+                raise SettingError(msg)
+            object.__setattr__(self, "token_weights", TokenCount.from_weights(self.token_weights).weights)
         if isinstance(self.identity, str) and self.identity not in IDENTITIES:
             raise SettingError(f"identity={self.identity!r}{near(self.identity, IDENTITIES, 'accepted')}")
         if not isinstance(self.identity, str):
@@ -123,9 +131,17 @@ class Limits:
 
     def in_words(self) -> str:
         """The limits that are on, as a sentence has them."""
-        parts = [LIMITS[name].with_value(value) for name, value in self.given.items()]
+        parts = [self.limit_in_words(name) for name in self.given]
         parts += [] if self.compact_at is None else [f"a compaction threshold of {self.compact_at:,} tokens"]
         return joined(parts) if parts else "no limit"
+
+    def limit_in_words(self, name: str) -> str:
+        """A limit that is on, as a sentence has it."""
+        text = LIMITS[name].with_value(self.given[name])
+        if name != "max_tokens" or self.token_weights is None:
+            return text
+        count = TokenCount.from_weights(self.token_weights)
+        return f"{text} fresh tokens" if count == FRESH else f"{text} weighted tokens ({count.weights_text})"
 
 
 class Change(NamedTuple):
@@ -254,6 +270,16 @@ class Sets(NamedTuple):
     verified: str  # how that was checked, with the version
 
 
+def no_weights(_: Mapping[str, float]) -> str:
+    """What a target lacks that counts input and output together."""
+    return "It counts input and output together, without weights."
+
+
+def any_weights(_: Mapping[str, float]) -> str:
+    """What a target lacks whose token budget is boolab's own rule: nothing."""
+    return ""
+
+
 class Target(NamedTuple):
     """A harness that limits can be exported to."""
 
@@ -266,6 +292,8 @@ class Target(NamedTuple):
     # the parts, and the notes on this translation, from limits
     build: Callable[[Limits, Sequence[str]], tuple[tuple[Part, ...], tuple[str, ...]]]
     compaction: str = ""  # the setting of the compaction threshold, as documentation has it; "" for none known
+    # why it cannot weigh the tokens of a budget so, a sentence; "" where it can
+    lacks_weights: Callable[[Mapping[str, float]], str] = no_weights
 
 
 def comment(language: Language, notes: Sequence[str], indent: str = "") -> str:

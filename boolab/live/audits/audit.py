@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, TypeAlias, cast
 import pandas as pd
 
 from boolab.core.run import Run
+from boolab.core.run_tree import roots_in
 from boolab.core.text import count
 from boolab.core.types import Scope
 from boolab.display.document import Document
@@ -211,13 +212,15 @@ def audit_files(
     runs: list[Run] = []
     verdict_rows: list[VerdictRow] = []
     never: dict[tuple[str, str, float], str] = {}
-    for path, part in files:
+    parts = [*files]
+    families = _families([*chain.from_iterable(part for _, part in parts)])
+    for path, part in parts:
         around = limits_near(folders_of(path), folder_limits) if auto and path is not None else []
         named = {(limit.agent, limit.name) for limit in named_limits}
         declared = [*named_limits, *(limit for limit in around if (limit.agent, limit.name) not in named)]
         for run in part:
             runs.append(run)
-            of_run = rows_of(run, declared, harness, scope, log=auto)
+            of_run = rows_of(run, declared, harness, scope, families.get(run.run_id, ()), log=auto)
             verdict_rows += of_run
             never |= {
                 (run.run_id, *key): reason for key, reason in find_outranked(run, declared, harness, log=auto).items()
@@ -233,6 +236,15 @@ def audit_files(
     notes = (*empty_files, *hooks, *_check_notes(checks), *words.notes(), *price_notes(runs))
     title, sentences = "Limits, declared and counted", tuple(words.sentences())
     return Audit(title, frame, sentences, notes, _shown_columns(frame), binding=binding, checks=checks)
+
+
+def _families(runs: Sequence[Run]) -> dict[str, list[Run]]:
+    """By the run that started subagents, that run and all of them: Codex's budget is shared by them."""
+    families: dict[str, list[Run]] = {}
+    for run, root in zip(runs, roots_in(runs), strict=True):
+        if runs[root] is not run:
+            families.setdefault(runs[root].run_id, [runs[root]]).append(run)
+    return families
 
 
 def _paths(config: str | Path | Sequence[str | Path] | None) -> list[Path]:

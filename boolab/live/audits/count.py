@@ -14,6 +14,7 @@ of the run where the limit holds for it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, zip_longest
@@ -23,7 +24,7 @@ from boolab.core.endings import FINISHING, is_terminated
 from boolab.core.events import compactions_of
 from boolab.core.run import Run
 from boolab.core.text import count
-from boolab.core.types import Scope, Step
+from boolab.core.types import MICRO, Scope, Step
 from boolab.frames.runs import known_sum, turns_of
 from boolab.harnesses.harness import Native
 from boolab.harnesses.policy import Policy
@@ -69,8 +70,18 @@ class Counted(NamedTuple):
     note: str = ""  # what else is to be known
 
 
-def count_limit(run: Run, native: Native, value: float, policy: Policy | None, scope: Scope = "turn") -> Counted:
-    """Count a limit in a run, by a preset (None: not known), within a `turn` or a `run`."""
+def count_limit(
+    run: Run,
+    native: Native,
+    value: float,
+    policy: Policy | None,
+    scope: Scope = "turn",
+    family: Sequence[Run] = (),
+) -> Counted:
+    """Count a limit in a run, by a preset (None: not known), within a `turn` or a `run`.
+
+    `family`: the run and its subagents, for a limit that they share.
+    """
     if native.axis == "messages":
         return _messages(run, int(value))
     if native.axis == "compact_at":
@@ -80,6 +91,8 @@ def count_limit(run: Run, native: Native, value: float, policy: Policy | None, s
     harness = PLAIN if policy is None else policy
     if run.source == "boolab" and harness.cap.counts == "supersteps":  # the record has this limit in steps
         harness = harness.vary(cap={"counts": "steps", "check": "response"})
+    if native.axis == "rollout_tokens":
+        return _count_rollout(run, native, value, family or (run,))
     rule = _rule_of(harness, native, value)
     last = run.steps[-1].response if run.steps else None
     answer = None if last is None or last.tool_calls else limit_answer(last.text)
@@ -122,14 +135,10 @@ class _Rule(NamedTuple):
     response: Threshold | None = None  # the same at the response
     asks: bool = False  # whether one more request follows, in which no call is executed
     finishing: frozenset[str] = FINISHING  # the tools that end a turn
-    weights: tuple[float, float] = (1.0, 1.0)  # see `Native`
 
 
 def _rule_of(policy: Policy, native: Native, value: float) -> _Rule:
     axis, exact = native.axis, _exact_number(value * native.factor)
-    if axis == "rollout_tokens":
-        rule = Threshold("token_budget", axis, int(exact), axis)
-        return _Rule(native.unit, axis, rule, weights=native.weights)
     if axis == "error_streak":
         rule = next(error_streak(int(exact)).leaves())
         return _Rule(LIMITS[axis].unit, rule.counter, rule)
@@ -226,7 +235,6 @@ def _readings(steps: Sequence[Step], start: int | None, rule: _Rule) -> tuple[li
     ladder.open_turn(1, start)
     counter = rule.counter if rule.boundary is None else rule.boundary.counter
     at_response = None if rule.response is None else rule.response.counter
-    weighted_tokens: _Reading = 0
     boundary: list[_Reading] = [0]
     response: list[_Reading] = []
     tool_steps = 0
@@ -244,21 +252,8 @@ def _readings(steps: Sequence[Step], start: int | None, rule: _Rule) -> tuple[li
             response.append(progress[at_response])
         tool_steps += calls > 0
         ladder.apply(step)
-        weighted_tokens = _add_charge(weighted_tokens, step, rule.weights)
-        boundary.append(weighted_tokens if counter == "rollout_tokens" else ladder.counters.get(counter, index + 1))
+        boundary.append(ladder.counters.get(counter, index + 1))
     return boundary, response
-
-
-def _add_charge(weighted_tokens: _Reading, step: Step, weights: tuple[float, float]) -> _Reading:
-    """What Codex's budget counts: output and input that is not cached, each with its weight."""
-    usage = step.response.usage
-    if weighted_tokens is None or usage.input_tokens is None or usage.output_tokens is None:
-        return None
-    return (
-        weighted_tokens
-        + weights[0] * usage.output_tokens
-        + weights[1] * (usage.input_tokens - (usage.cached_tokens or 0))
-    )
 
 
 def _value(steps: Sequence[Step], boundary: Sequence[_Reading], rule: _Rule) -> _Reading:
@@ -322,6 +317,50 @@ def count_compactions(run: Run, threshold: float) -> Counted:
     largest = max(before or contexts, default=None)
     is_over = largest is not None and largest > threshold and not steps_beyond
     return Counted("tokens", largest, tuple(steps_beyond), is_over=is_over, note=note)
+
+
+class _Charge(NamedTuple):
+    """A request of a family of runs: when it began and was charged, in milliseconds; NaN where that is not known."""
+
+    run: Run
+    step: Step
+    begin: float
+    end: float
+
+
+def _charges(family: Sequence[Run]) -> Iterator[_Charge]:
+    for run in family:
+        origin = math.nan if run.started_at is None else run.started_at.timestamp() * 1000
+        for step in run.steps:
+            begin = origin + (math.nan if step.start_ms is None else step.start_ms)
+            lasted = step.duration_ms if step.model_ms is None else step.model_ms
+            yield _Charge(run, step, begin, begin + (math.nan if lasted is None else lasted))
+
+
+def _count_rollout(run: Run, native: Native, limit: float, family: Sequence[Run]) -> Counted:
+    """Codex's budget, which a session shares with its subagents.
+
+    A response is charged when it is complete, and the budget then ends all that follows: requests that were under way
+    may still end (openai/codex pull request 28494). Without times, subagents are charged after the session's own steps.
+    """
+    charges = [*_charges(family)]
+    has_times = not any(math.isnan(charge.end) for charge in charges)
+    if has_times:
+        charges.sort(key=lambda charge: charge.end)
+    micro_tokens: int | None = native.tokens.start
+    used_up: float | None = None
+    beyond: list[Step] = []
+    for charge in charges:
+        if used_up is not None and charge.run is run and (not has_times or charge.begin >= used_up):
+            beyond.append(charge.step)
+        micro_tokens, _ = native.tokens.charge(micro_tokens, charge.step.response.usage)
+        if used_up is None and micro_tokens is not None and micro_tokens >= limit * MICRO:
+            used_up = charge.end
+    last = run.steps[-1] if run.steps else None
+    is_last = used_up is not None and not beyond and last is not None and any(last.results)
+    own_end = is_last and _has_other_end(run)
+    value = None if micro_tokens is None else _exact_number(micro_tokens / MICRO)
+    return Counted(native.unit, value, tuple(beyond), at_limit=is_last and not own_end, own_end=own_end)
 
 
 def tokens_of(steps: Sequence[Step]) -> int | None:

@@ -36,6 +36,7 @@ from boolab.io.json_input import mapping, parse, text
 from boolab.io.packed import open_unpacked
 from boolab.limits.call_identity import exclude_tools
 from boolab.limits.table import AGENT_LIMITS
+from boolab.limits.token_count import FRESH, TokenCount
 from boolab.live.hooks.counts import monitor_for
 from boolab.live.hooks.options import Options
 from boolab.live.hooks.settings import commands_in, hook_arguments, mentions_in, options_in
@@ -60,7 +61,7 @@ class Declared:
     agent: str | None = None  # the agent that it is for; None for every run that no other run started, `*` for all runs
     source: str = ""  # the source whose runs it is for; empty for any
     changed: datetime | None = None  # when the file was changed; None where there is none
-    weights: tuple[float, float] = (1.0, 1.0)  # see `Native`
+    tokens: TokenCount = FRESH  # see `Native`
     policy: Policy | None = None  # the rules by which it is counted, where they are not those of the harness
     scope: Scope = "auto"  # see `Native`
 
@@ -150,7 +151,7 @@ def _resolve(limit: Declared, run: Run, harness: Policy | None) -> RunLimit | No
             name = find_limit(limit.name, natives)
     if name is None:
         return None
-    native = natives[name]._replace(weights=limit.weights)
+    native = natives[name]._replace(tokens=limit.tokens)
     if native.tokens_in is not None:
         tokens = native.tokens_in(limit.value, run)
         return None if tokens is None else RunLimit(name, tokens, limit.where, native, harness, limit.changed)
@@ -397,4 +398,4 @@ def _declare(path: Path, limit: ConfigLimit, source: str, *, line: int = 0) -> I
         location = f"{path}:{line}" if line else str(path)
         changed = time_of(path.stat())
         agent = None if limit.agent is None else replace_surrogates(limit.agent)
-        yield Declared(limit.name, limit.value, location, agent, source, changed, limit.weights)
+        yield Declared(limit.name, limit.value, location, agent, source, changed, limit.tokens)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Final, Literal, NamedTuple, TypeAlias
 
@@ -72,11 +72,17 @@ class VerdictRow(NamedTuple):
 
 
 def rows_of(
-    run: Run, declared: Iterable[Declared], policy: Policy | str | None, scope: Scope, *, log: bool
+    run: Run,
+    declared: Iterable[Declared],
+    policy: Policy | str | None,
+    scope: Scope,
+    family: Sequence[Run] = (),
+    *,
+    log: bool,
 ) -> list[VerdictRow]:
-    """A row for each limit of a run."""
+    """A row for each limit of a run; `family`: the run and its subagents."""
     limits = limits_of(run, declared, policy, log=log)
-    rows = [_row(run, limit, limits, scope) for limit in limits]
+    rows = [_row(run, limit, limits, scope, family) for limit in limits]
     if (
         log
         and run.stop.reason in _UNITS
@@ -97,10 +103,10 @@ def _stop_row(run: Run) -> VerdictRow:
     return VerdictRow(run.run_id, run.agent, run.source, name, amounts[0], THE_LOG, unit, amounts[1], "hit", note=note)
 
 
-def _row(run: Run, limit: RunLimit, limits: list[RunLimit], scope: Scope) -> VerdictRow:
+def _row(run: Run, limit: RunLimit, limits: list[RunLimit], scope: Scope, family: Sequence[Run]) -> VerdictRow:
     native = limit.native
     holds: Scope = scope if scope != "auto" else native.scope if native.scope != "auto" else scope_of(run.source)
-    count = count_limit(run, native, limit.value, limit.policy, holds)
+    count = count_limit(run, native, limit.value, limit.policy, holds, family)
     if count.value is None:
         count = count._replace(value=_total(run, limit))
     stopped = _is_stopped_by(run, limit, limits, count.value) or count.canned or _is_refused_by(run, limit)

@@ -1,14 +1,21 @@
 """Exports to harnesses of the command line: what is set, in whose unit, and what is said of the rest."""
 
 import shlex
+import tomllib
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import boolab as bl
 from boolab.cli.main import parser_of
 from boolab.harnesses.claude_code import HOOK_LIMITS
-from boolab.harnesses.exports.export import export
+from boolab.harnesses.exports.export import as_command, export
 from boolab.harnesses.exports.values import Limits
+from boolab.harnesses.registry import harness
+from boolab.limits.token_count import TokenCount
+from tests.support.cases import cases
 
 
 def lines(target: str, limits: Limits) -> list[str]:
@@ -113,3 +120,54 @@ def test_a_limit_that_cannot_be_set_leaves_a_text_that_says_why(target: str) -> 
     made = export(target, Limits(max_tokens=5) if target != "codex" else Limits(tool_budget=5))
     assert " is not set. " in made.notes[-1]
     assert made.parts[0].how == "nothing of this can be set."
+
+
+WEIGHT = st.integers(0, 10**9).map(lambda micro: micro / 10**6)
+
+
+@cases(60)
+@given(st.integers(1, 10**12), WEIGHT, WEIGHT)
+def test_codex_reads_the_rollout_budget_that_was_exported(n: int, output: float, prefill: float) -> None:
+    limits = Limits(max_tokens=n, token_weights={"output": output, "input": prefill}, scope="run")
+    document: dict[str, Any] = tomllib.loads(export("codex", limits).parts[0].text)
+    assert document["features"]["rollout_budget"] == {
+        "enabled": True,
+        "limit_tokens": n,
+        "reminder_at_remaining_tokens": [],
+        "sampling_token_weight": output,
+        "prefill_token_weight": prefill,
+    }
+    (budget,) = [limit for limit in harness("codex").config_files[0].limits(document) if "rollout" in limit.name]
+    rule = bl.max_tokens(n, of="weighted", weights={"output": output, "input": prefill})
+    assert (budget.value, (budget.tokens,)) == (n, rule.detectors())
+
+
+@pytest.mark.parametrize("weights", [{"cached": 0.1, "output": 1}, {"written": 1.25, "input": 1}])
+def test_codex_export_refuses_weights_that_it_does_not_have(weights: dict[str, float]) -> None:
+    made = export("codex", Limits(max_tokens=500, token_weights=weights))
+    assert "rollout_budget" not in made.parts[0].text
+    assert any("is not set. Codex does not count cached input" in note for note in made.notes)
+
+
+def test_export_sets_weights_where_boolab_counts() -> None:
+    fresh = Limits(max_tokens=500, token_weights={"output": 1})
+    assert fresh.in_words() == "a token budget of 500 fresh tokens"
+    assert any('bl.max_tokens(500, of="weighted", weights={"input": 1, ' in line for line in lines("smolagents", fresh))
+    assert not any("token_limit" in line and not line.startswith("#") for line in lines("inspect", fresh))
+    assert any("without weights" in note for note in export("inspect", fresh).notes)
+
+
+def test_weights_need_a_token_budget() -> None:
+    with pytest.raises(bl.SettingError, match="there is no token budget to weigh"):
+        Limits(max_steps=3, token_weights={"output": 1})
+
+
+def test_weights_are_an_option_of_boolab_export() -> None:
+    args = parser_of("export").parse_args(
+        ["export", "codex", "--max-tokens", "900", "--token-weights", "input=0.1,output=1"]
+    )
+    limits = Limits(max_tokens=900, token_weights=args.token_weights)
+    assert limits.token_weights == TokenCount.from_weights({"input": 0.1, "output": 1}).weights
+    assert as_command(limits).endswith("--token-weights input=0.1,cached=0,written=0.1,output=1")
+    with pytest.raises(SystemExit):
+        parser_of("export").parse_args(["export", "codex", "--token-weights", "outputs=1"])

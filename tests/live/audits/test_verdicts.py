@@ -1,6 +1,9 @@
 """Verdicts: each harness's own unit and rule decides what is beyond a limit."""
 
 from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -8,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import boolab as bl
+from boolab.core.run import Run
 from boolab.core.types import Stop, Usage
 from boolab.harnesses.harness import STEPS
 from boolab.harnesses.presets import policies
@@ -169,6 +173,40 @@ def test_codex_counts_output_and_input_that_is_not_cached() -> None:
     run = logged_run("codex", [1, 1, 1, 0], usage=Usage(1000, 10, cached_tokens=900))
     found = row(bl.audit(run, {"features.rollout_budget.limit_tokens": 220}))
     assert (found["counted"], found["unit"], found["first_step_beyond"]) == (440, "weighted tokens", 3)
+
+
+def codex_family() -> list[Run]:
+    """A session of 4 responses, one a second, and a subagent of 2 after its second one: 110 fresh tokens each."""
+    began = datetime(2026, 6, 1, tzinfo=UTC)
+    usage = Usage(1000, 10, cached_tokens=900)
+    session = replace(logged_run("codex", [1, 1, 1, 0], usage=usage), started_at=began)
+    scout = logged_run("codex", [1, 0], usage=usage, run_id="scout", parent="run")
+    return [session, replace(scout, started_at=began + timedelta(seconds=2))]
+
+
+@pytest.mark.parametrize(
+    ("limit", "counted", "first_beyond"),
+    # the responses are complete after 1, 2, 3 and 4 seconds, those of the subagent after 3 and 4
+    [(219, 660, 3), (331, 660, 4), (441, 660, None), (661, 660, None)],
+)
+def test_codex_shares_its_budget_with_subagents(limit: int, counted: int, first_beyond: int | None) -> None:
+    family = codex_family()
+    found = row(bl.audit(family, {"features.rollout_budget.limit_tokens": limit}))
+    assert (found["counted"], found["first_step_beyond"]) == (counted, first_beyond)
+    alone = row(bl.audit(family[:1], {"features.rollout_budget.limit_tokens": limit}))
+    assert alone["counted"] == 440
+
+
+def test_codex_weights_of_a_config_file_are_counted(tmp_path: Path) -> None:
+    config = tmp_path / "config.toml"
+    config.write_text(
+        "[features.rollout_budget]\nenabled = true\nlimit_tokens = 100\nreminder_at_remaining_tokens = []\n"
+        "sampling_token_weight = 2.5\nprefill_token_weight = 0.1\n"
+    )
+    (tmp_path / ".codex").mkdir()
+    path = config.rename(tmp_path / ".codex" / "config.toml")
+    found = row(bl.audit(codex_family(), config=path))
+    assert (found["counted"], found["first_step_beyond"]) == (6 * (25 + 10), 4)
 
 
 @pytest.mark.parametrize(
