@@ -10,6 +10,7 @@ from boolab.core.types import MICRO
 from boolab.errors import SettingError
 from boolab.limits.catalog import max_cost, max_steps
 from boolab.limits.stop import StopRule, Threshold
+from boolab.limits.table import COST_AHEAD
 from boolab.logs.list_prices import PROVIDER_BY_NAME
 
 _LIMITS: Final[Mapping[str, Callable[[Any], StopRule]]] = {"max_steps": max_steps, "max_cost": max_cost}
@@ -26,6 +27,8 @@ def worst_case(
     max_output: int | None = None,
 ) -> float:
     """Bound what a run costs under a setting: a step cap times the dearest request, or a limit on cost and one request.
+
+    A hard limit on cost bounds it by itself, as `max_cost(0.50, hard=True)` asks before each request what it may cost.
 
     The dearest request fills the window at the dearest rate of an input token, such as that of a write to the cache for
     an hour, and its response is as long as it can be. The bound holds for the steps of one run at the list prices of
@@ -54,17 +57,18 @@ def worst_case(
         28.8
         >>> round(bl.worst_case(bl.max_cost(0.15), "claude-sonnet-4-5", window=100_000, max_output=8_000), 2)
         0.87
+        >>> bl.worst_case(bl.max_cost(0.15, hard=True), "claude-sonnet-4-5")
+        0.15
     """
     limits = list(_limits_of(setting))
     if not limits:
         msg = "the setting bounds no cost: expected a step cap or a limit on cost, such as {'max_steps': 40}"
         raise SettingError(msg)
-    request = _dearest_request(model, provider, window, compact_at, max_output)
-    bounds = [
-        limit.threshold * request if limit.counter == "steps" else limit.threshold * RATE_UNITS + request
-        for limit in limits
-    ]
-    return min(bounds) / (RATE_UNITS * MICRO)
+    hard = [(limit.threshold - 1) * RATE_UNITS for limit in limits if limit.counter == COST_AHEAD]
+    request = 0 if len(hard) == len(limits) else _dearest_request(model, provider, window, compact_at, max_output)
+    caps = [limit.threshold * request for limit in limits if limit.counter == "steps"]
+    budgets = [limit.threshold * RATE_UNITS + request for limit in limits if limit.counter == "cost"]
+    return min(hard + caps + budgets) / (RATE_UNITS * MICRO)
 
 
 def _limits_of(setting: Mapping[str, float | None] | StopRule) -> Iterator[Threshold]:
@@ -75,7 +79,7 @@ def _limits_of(setting: Mapping[str, float | None] | StopRule) -> Iterator[Thres
         rules = list(setting.alternatives)
     for rule in rules:
         for leaf in rule.leaves():
-            if leaf is rule and leaf.counter in ("steps", "cost"):
+            if leaf is rule and leaf.counter in ("steps", "cost", COST_AHEAD):
                 yield leaf
 
 

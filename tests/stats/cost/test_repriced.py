@@ -125,6 +125,13 @@ def test_a_limit_on_cost_bounds_itself_and_one_request() -> None:
     assert both == pytest.approx(2 * request)
 
 
+def test_a_hard_limit_on_cost_bounds_itself_for_any_model() -> None:
+    hard = bl.max_cost(0.15, hard=True)
+    assert bl.worst_case(hard, "unlisted") == 0.15
+    assert bl.worst_case(hard | bl.max_steps(40), SONNET, window=10_000, max_output=1_000) == 0.15
+    assert bl.worst_case(hard | bl.max_steps(1), SONNET, window=10_000, max_output=1_000) == pytest.approx(0.075)
+
+
 @pytest.mark.parametrize(
     "setting", [{}, {"tool_budget": 5}, {"max_steps": None}, bl.doom_loop(3), bl.max_steps(5) & bl.error_streak(3)]
 )
