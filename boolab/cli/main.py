@@ -250,6 +250,8 @@ def _export(args: argparse.Namespace) -> list[str]:
         return ["audit", *folders]
     from boolab.harnesses.exports.export import limit_words, option_words
 
+    if args.token_weights is not None:  # `watch` has no weights
+        return ["doctor"]
     limits = {name: values[0] for name in LIMITS if (values := getattr(args, name)) and values[0] is not None}
     words = limit_words(limits)
     words += ["--scope", args.scope] if args.scope != "auto" else []

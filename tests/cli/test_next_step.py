@@ -53,6 +53,7 @@ def test_one_step_leads_to_the_next(
             ["export", "claude-code", "--max-steps", "22", "--scope", "run", "--identity", "tool", "--exempt", "Wait"],
             ["watch", "--max-steps", "22", "--scope", "run", "--identity", "tool", "--exempt", "Wait"],
         ),
+        (["export", "codex", "--max-tokens", "9", "--token-weights", "output=1"], ["doctor"]),
         (["export", "boolab", LOGS, "--format", "atif", "--keep", "0.9"], ["audit", LOGS, "--format", "atif"]),
         (["export", "boolab", LOGS, "--keep", "0.9"], ["audit", LOGS]),
         (["watch", "logs", "--once"], ["whatif", "logs"]),

@@ -13,6 +13,7 @@ from boolab.core.types import MICRO, Step, Usage
 from boolab.errors import SettingError
 from tests.support.billed_runs import billed_run, billed_step, priced_usage
 from tests.support.cases import cases
+from tests.support.project import ROOT
 
 
 def fresh(usage: Usage) -> int:
@@ -139,3 +140,26 @@ def test_units_without_a_cost_are_left_out_and_counted() -> None:
 def test_the_share_of_stopped_runs_is_between_0_and_1(stopped: float) -> None:
     with pytest.raises(SettingError, match="expected a share between 0 and 1"):
         bl.compare_units([], stopped)
+
+
+@pytest.mark.slow
+def test_the_figures_of_the_pages_are_those_of_the_sessions() -> None:
+    runs = bl.load_dataset("atlas/coding-sessions", progress=False)
+    frame = bl.compare_units(runs).set_index("budget")
+    page = " ".join((ROOT / "docs/howto/where_the_money_goes.md").read_text(encoding="utf-8").split())
+    names = {"cost": "in dollars", "minutes": "in minutes", "context": "by the context", "steps": "in steps"}
+    for budget, row in frame.iterrows():
+        name = names.get(str(budget), f"in {budget}" if budget == "tokens" else f"in {budget} tokens")
+        assert f"{row['saved_share']:.0%} {name} (" in page
+        assert f"${row['largest_bill_usd']:,.2f})" in page
+    assert f"the {frame['n_units'].max()} turns of {len(runs)} long public sessions" in page
+    assert f"cost ${frame.attrs['bill_usd']:,.2f} (" in page
+    low, high = frame.loc["cost", ["saved_share_low", "saved_share_high"]]
+    assert f"{low:.0%} to {high:.0%} for dollars" in page
+    codex = [run for run in runs if run.source == "codex"]
+    short, long = bl.deadline_margins(codex, shares=[0.01], margins=[15]).to_dict("records")
+    budgets = " ".join((ROOT / "docs/howto/set_a_budget.md").read_text(encoding="utf-8").split())
+    assert f"On {len(codex)} public sessions of Codex" in budgets
+    assert (
+        f"too short at {short['late_share']:.0%} of the moments, and 1% takes {long['margin_s']:.0f} seconds" in budgets
+    )
