@@ -107,6 +107,13 @@ def test_another_limit_may_be_asked_about() -> None:
         bl.recommend(runs, budget=0.20, grid={"max_steps": [5], "tool_budget": [5]})
 
 
+def test_a_budget_is_shown_for_tasks_and_by_tests_alone() -> None:
+    with pytest.raises(SettingError, match="leave dependence out"):
+        bl.recommend(runs_of([3]), budget=1, dependence="same_tasks")
+    with pytest.raises(SettingError, match="labels='desk': the question is that of its file: leave budget out"):
+        bl.recommend(runs_of([3]), budget=1, labels="desk")
+
+
 @pytest.mark.parametrize("budget", [0, -1, float("inf"), True])
 def test_a_budget_is_a_number_of_dollars(budget: float) -> None:
     with pytest.raises(SettingError, match="expected dollars above 0"):

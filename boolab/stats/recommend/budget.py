@@ -56,12 +56,15 @@ class BudgetFinding(NamedTuple):
     kept_bound: float | None
 
 
-def budget_of(budget: float | None, share: float) -> Budget | None:
+def budget_of(budget: float | None, share: float, dependence: str) -> Budget | None:
     """The checked arguments of `recommend`; None where no budget is asked for."""
     if budget is None:
         return None
     if isinstance(budget, bool) or not isinstance(budget, int | float) or not 0 < budget < float("inf"):
         raise SettingError(f"budget={budget!r}: expected dollars above 0, such as 0.50")
+    if dependence != "tasks":
+        msg = f"dependence={dependence!r}: a budget is shown for tasks like those on record: leave dependence out"
+        raise SettingError(msg)
     return Budget(round(budget * MICRO), share)
 
 

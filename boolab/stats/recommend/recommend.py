@@ -114,7 +114,8 @@ def recommend(
         success_value: What a lost success costs, in the unit of the objective (dollars for "cost"). By default what a
             success costs on record: the even trade.
         budget: Dollars that a unit may cost. The limit is the step cap, under a policy its first limit; a `grid` may
-            have another one, with its values.
+            have another one, with its values. Of the other arguments `keep`, `objective`, `success_value` and `seed`
+            decide nothing then.
         share: The share of units that are to stay within the budget, between 0 and 1.
         seed: Of the split into folds, and of the permutations.
 
@@ -151,7 +152,7 @@ def recommend(
         ('not_yet', 9)
     """
     _check(recorded, keep, confidence, objective, success, labels, unlabelled, dependence, grid, share)
-    budget_asked = budget_of(budget, share)
+    budget_asked = budget_of(budget, share, dependence)
     if labels == "desk":
         given = {"by": by, "success": success, "grid": grid, "policy": policy, "success_value": success_value}
         given["budget"] = budget
