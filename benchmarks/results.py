@@ -35,6 +35,7 @@ SECTIONS: Final[Mapping[str, str]] = {
     "recommendations": "Recommendations",
     "tails": "Budgets and tails",
     "outcomes": "Outcomes that few answers show",
+    "context_policies": "Other context policies",
     "onpolicy": "Recordings of a real model, and what it then does",
     "widgets": "Widgets",
     "displays": "The first look, on real logs",

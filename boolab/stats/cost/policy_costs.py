@@ -12,11 +12,10 @@ from boolab.core.text import count
 from boolab.stats.cost.allocated import AllocatedRun
 from boolab.stats.cost.context_policy import ContextPolicy
 from boolab.stats.cost.policy_walk import WalkCost, walk_policy
-from boolab.stats.cost.request_record import RequestRecord, record_of
+from boolab.stats.cost.request_record import SUMMARY_TOKENS, RequestRecord, record_of
 
 MAX_RATIO_ERROR: Final = 0.03
 """By how much the walk under the recorded policy may miss the bill."""
-_SUMMARY_TOKENS: Final = 6_000
 _MAX_SUMMARY_TOKENS: Final = 9_000
 _READ_AGAIN: Final = 0.3
 """The share of removed results that is read again at most, where the record does not show it."""
@@ -78,7 +77,7 @@ def _check(record: RequestRecord) -> tuple[str, float | None]:
     bill = sum(request.units for request in record.requests)
     if record.refusal or not bill:
         return record.refusal or "nothing of it costs anything", None
-    ratio = walk_policy(record, ContextPolicy(), _SUMMARY_TOKENS, estimate_all=True).units / bill
+    ratio = walk_policy(record, ContextPolicy(), SUMMARY_TOKENS, estimate_all=True).units / bill
     if abs(ratio - 1) > MAX_RATIO_ERROR:
         return f"the walk under the recorded policy gives {ratio:.3f} of the bill", ratio
     return "", ratio
@@ -87,7 +86,7 @@ def _check(record: RequestRecord) -> tuple[str, float | None]:
 def _summary_tokens(records: Sequence[RequestRecord]) -> int:
     requests = chain.from_iterable(record.requests for record in records)
     summaries = [request.summary for request in requests if request.summary]
-    return min(median_low(summaries), _MAX_SUMMARY_TOKENS) if summaries else _SUMMARY_TOKENS
+    return min(median_low(summaries), _MAX_SUMMARY_TOKENS) if summaries else SUMMARY_TOKENS
 
 
 def _read_again(records: Sequence[RequestRecord]) -> float:

@@ -22,6 +22,10 @@ from boolab.stats.cost.misses import lifetimes_of
 
 CLEARED_TOKENS: Final = 20
 """What stands for a cleared result."""
+SUMMARY_TOKENS: Final = 6_000
+"""The tokens of a summary where none is on record."""
+_LEAST_SUMMARY: Final = 500
+"""The least that a prompt after a compaction has beside the base."""
 _NO_PRICE: Final = RatesByLength((), (Rates(0, 0, 0, 0, 0),))
 FRESH, READ, WRITE_5M, WRITE_1H, OUTPUT = range(5)
 """The places of the rates in `Rates`."""
@@ -109,14 +113,15 @@ def record_of(allocated: AllocatedRun) -> RequestRecord:
     run, bills = allocated.run, allocated.allocation.requests
     calls = chain.from_iterable(step.response.tool_calls for step in run.steps)
     charges_writes = any(bill.zones.write_5m or bill.zones.write_1h for bill in bills)
-    requests, refusal = (*_requests(run, bills, charges_writes=charges_writes),), _refusal(allocated)
+    base = _base_of(bills)
+    requests, refusal = (*_requests(run, bills, base, charges_writes=charges_writes),), _refusal(allocated)
     summary_costs = [
         compacted.response.usage.cost or 0 for compacted in run.compactions if compacted.response is not None
     ]
     return RequestRecord(
         run,
         () if refusal else requests,
-        bills[0].change.added[0].first_width if bills else 0,
+        base,
         refusal,
         sum(request.units for request in requests) + sum(summary_costs) * UNITS,
         sum(bill.unlogged_units for bill in bills),
@@ -125,6 +130,19 @@ def record_of(allocated: AllocatedRun) -> RequestRecord:
         charges_writes,
         run.context_window or (window_of(request_of(bills[0].step, run)) if bills else None),
     )
+
+
+def _base_of(bills: Sequence[RequestBill]) -> int:
+    """The tokens of the system prompt and the tools: less than a prompt after a compaction has.
+
+    A log may begin in the middle of a conversation, so that its first prompt is not the base alone.
+    """
+    if not bills:
+        return 0
+    compacted_lengths = [sum(bill.zones) for bill in bills if bill.change.event == "compaction"]
+    base = bills[0].change.added[0].first_width
+    shortest = min(compacted_lengths, default=None)
+    return base if shortest is None or shortest - base >= _LEAST_SUMMARY else max(0, shortest - SUMMARY_TOKENS)
 
 
 def _refusal(allocated: AllocatedRun) -> str:
@@ -138,7 +156,7 @@ def _refusal(allocated: AllocatedRun) -> str:
     return ""
 
 
-def _requests(run: Run, bills: Sequence[RequestBill], *, charges_writes: bool) -> Iterator[RecordedRequest]:
+def _requests(run: Run, bills: Sequence[RequestBill], base: int, *, charges_writes: bool) -> Iterator[RecordedRequest]:
     n_kept, write = kept_steps(run), WRITE_5M if charges_writes else FRESH
     messages: dict[int, list[Message]] = {}
     for step_index, message in run.inputs:
@@ -158,14 +176,16 @@ def _requests(run: Run, bills: Sequence[RequestBill], *, charges_writes: bool) -
         elif change.event == "shrunk":
             added = Addition(0)
         else:
-            added = _addition(run, change.added if last is not None else change.added[1:])
+            added = _addition(run, change.added)
+            if last is None:
+                added = _without_base(added, base)
         readable = min(sum(last.zones), length) if last is not None and change.event != "compaction" else 0
         yield RecordedRequest(
             bill.step.index,
             length,
             added,
             change.left_tokens if change.event == "shrunk" else 0,
-            change.added[0].first_width if change.event == "compaction" else None,
+            max(0, length - base) if change.event == "compaction" else None,
             zones,
             (bill.step.response.usage.output_tokens or 0) if is_charged else 0,
             min(bill.missed_tokens or 0, readable),
@@ -210,6 +230,12 @@ def _addition(run: Run, segments: Sequence[Segment]) -> Addition:
             results.append(_result(run, run.steps[part.step - 1], part.call, start, segment.first_width))
         start += segment.first_width
     return Addition(start, tuple(results))
+
+
+def _without_base(first: Addition, base: int) -> Addition:
+    """What the first prompt has beside the base."""
+    results = [result._replace(start=result.start - base) for result in first.results]
+    return Addition(first.width - base, tuple(results))
 
 
 def _estimated(step: Step, run: Run, inputs: Sequence[Message]) -> Addition:

@@ -287,6 +287,35 @@ def test_a_walk_that_misses_the_bill_is_refused(monkeypatch: pytest.MonkeyPatch)
     assert row["walk_ratio"] > 1.03
 
 
+def test_a_log_that_begins_late_has_a_smaller_base() -> None:
+    late = [*steady(3).steps, *(read_step(index, 8000 + 2000 * index, 2000) for index in range(4, 9))]
+    steps = [step._replace(index=index) for index, step in enumerate(late, 1)]
+    steps[3] = read_step(4, 9000, 9000, read=0, five=9000)
+    made = record(billed_run(*steps, compacted_before=[4]))
+    assert made.base == 9000 - 6000
+    assert [request.summary for request in made.requests][3] == 6000
+    assert walk(billed_run(*steps, compacted_before=[4]), bl.ContextPolicy()).units == made.units
+
+
+def test_without_arguments_a_record_does_not_show_what_is_read_again() -> None:
+    def session(arguments: str | None) -> Run:
+        steps = []
+        for index in range(1, 60):
+            step = read_step(index, 10_000 + 2000 * ((index - 1) % 9), 2000 if index % 9 != 1 else 10_000)
+            call = step.response.tool_calls[0]
+            calls = (call if arguments is None else call._replace(arguments=arguments),)
+            steps.append(step._replace(response=step.response._replace(tool_calls=calls)))
+        return billed_run(*steps, compacted_before=[10, 19, 28, 37, 46, 55])
+
+    for run, share in ((session(None), 0.0), (session(REDACTED), 0.3)):
+        basis = basis_of(allocate_runs(run))
+        assert basis.read_again == {"claude_code": share}
+        row = cost_under(basis, 0, bl.ContextPolicy(compact_at=20_000))
+        assert row.lower is not None
+        assert row.upper is not None
+        assert (row.lower < row.upper) == (share > 0)
+
+
 def test_rows_say_what_is_not_identified() -> None:
     frame = bl.context_costs(steady(), [bl.ContextPolicy(compact_at=20_000, cut_results=500), bl.ContextPolicy()])
     changed, recorded = frame["not_identified"]
