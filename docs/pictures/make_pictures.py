@@ -56,12 +56,13 @@ class Picture(NamedTuple):
 
 
 def plots(folder: Path, runs: Sequence[bl.Run]) -> None:
-    """Draw the plots of the tutorial: caps and a long run of the simulated agent."""
-    found = bl.recommend(runs, keep=0.9, identity="ordered")
-    table = bl.counterfactual(runs, grid={"max_steps": range(1, 81)}, aggregate=True)
+    """Draw the caps of the tutorial, for a small model's runs, and a long run of the simulated agent."""
+    local = bl.load_dataset("atlas/local-fix")
+    found = bl.recommend(local, keep=0.8)
+    table = bl.counterfactual(local, grid={"max_steps": range(1, 21)}, aggregate=True)
     figure = Figure(figsize=(9, 4), layout="constrained")
     bl.plots.plot_caps(table, recommended=found, ax=figure.add_subplot())
-    figure.savefig(folder / "caps_coder.png", dpi=150)
+    figure.savefig(folder / "caps_fix.png", dpi=150)
     figure = Figure(figsize=(9, 3.6), layout="constrained")
     bl.plots.plot_timeline(max(runs, key=lambda run: run.n_steps), ax=figure.add_subplot())
     figure.savefig(folder / "stuck_run.png", dpi=150)

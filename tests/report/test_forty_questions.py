@@ -166,7 +166,7 @@ QUESTIONS = [
     Asked("datasets/runs", "--keep 0.9"),
     Asked("datasets/runs", "--max-steps 56 --keep 0.9"),
     Asked("datasets/runs", "--max-steps 40:60 --doom-loop 2:6 --keep 0.9"),
-    Asked("datasets/runs", "--by model --keep 0.9"),
+    Asked("atlas/local-fix", "--keep 0.8"),
     Asked("datasets/families", "--max-steps 23 --keep 0.9"),
     Asked("datasets/families", "--tool-budget 5:40 --keep 0.9"),
     Asked("datasets/families", "--by agent --keep 0.8"),
@@ -407,13 +407,8 @@ PRINTED: Mapping[Asked, Mapping[str, Sequence[str]]] = {
         ),
     },
     Asked("atlas/intercode-python", "--keep 0.97"): {"howto/choose_a_cap": ()},
-    Asked("datasets/runs", "--keep 0.9"): {
-        "tutorial": (
-            "which would save ${next_saved:.2f} more: less than a success costs. So the decision is {max_steps}.",
-            "limits chosen on other tasks saved {heldout_saved_share:.1%} of the cost",
-        ),
-        "notebook 03": (),
-    },
+    Asked("atlas/local-fix", "--keep 0.8"): {"tutorial": ()},
+    Asked("datasets/runs", "--keep 0.9"): {"notebook 03": ()},
 }
 """Pages and notebooks that print the answer to a question, and what their text says of its numbers."""
 VERDICT = re.compile(r"Set (?:no limit(?: yet)?|limits|an? [a-z-]+ (?:cap|threshold|budget) of \d+)(?: for [^:]*)?:")
