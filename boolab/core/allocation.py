@@ -27,6 +27,7 @@ from boolab.core.prompt_parts import (
     Segment,
     WidthKind,
     edges_of,
+    has_prompt,
     is_cut,
     response_parts,
     split_output,
@@ -220,8 +221,8 @@ class _Walk:
     def take(self, step: Step, *, charged: bool) -> None:
         """Charge the request of a step."""
         self._prompt.begin(step)
-        if step.response.usage.input_tokens is None:
-            self._unknown += charged
+        if not has_prompt(step.response.usage):
+            self._unknown += charged and step.response.usage.input_tokens is None
             if charged:
                 self._pay_unallocated(step)
         else:

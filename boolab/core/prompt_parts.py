@@ -17,7 +17,7 @@ from boolab.core.events import compactions_of
 from boolab.core.messages import Message, Reasoning, Text
 from boolab.core.redacted import chars_of
 from boolab.core.run import Run
-from boolab.core.types import REDACTED, Image, Step, ToolCall, ToolResult
+from boolab.core.types import REDACTED, Image, Step, ToolCall, ToolResult, Usage
 
 PartKind: TypeAlias = Literal[
     "base", "user", "result", "call", "text", "reasoning", "summary", "unseen", "unallocated"
@@ -148,6 +148,11 @@ def split_output(step: Step, parts: Sequence[SizedPart]) -> list[int]:
     return [reasoning, *split_by_weight(output - reasoning, [part.chars for part in parts[1:]])]
 
 
+def has_prompt(usage: Usage) -> bool:
+    """Whether the length of a prompt is on record: Codex counts no tokens of a response that was aborted early."""
+    return usage.input_tokens is not None and bool(usage.input_tokens or usage.output_tokens)
+
+
 def is_cut(step: Step) -> bool:
     """Whether the log has the beginning of a response's count of tokens only: far too few for its characters."""
     output = step.response.usage.output_tokens
@@ -252,7 +257,7 @@ class Prompt:
     def end(self, step: Step) -> None:
         """Take what a step adds to the next prompt: its response, and the results of its calls."""
         if not step.broke_off:
-            if step.response.usage.input_tokens is None:
+            if not has_prompt(step.response.usage):
                 self._others += response_parts(step)
             else:
                 self._last = step

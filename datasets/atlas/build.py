@@ -169,8 +169,8 @@ _SESSIONS: Final = (
         "entireio-cli",
         ENTIRE,
         "claude_code",
-        "2a/075ef186b4/0 43/2b48f6b6e6/0 5e/5207b424e2/0 72/0c20f08988/0 89/7eb280e769/12 "
-        "a5/d8ec9bae67/0 cc/90f6622c5b/1 cd/95adddad32/0 f0/c3dbdad0d8/0 f5/dab3d95bc1/0",
+        "43/2b48f6b6e6/0 5e/5207b424e2/0 72/0c20f08988/0 89/7eb280e769/12 8e/a9e4a4e751/0 "
+        "b6/f735fbac66/0 cc/90f6622c5b/1 cd/95adddad32/0 f0/c3dbdad0d8/0 f5/dab3d95bc1/0",
     ),
     _checkpoints(
         "cipher-box",
@@ -391,7 +391,9 @@ def runs_of_part(clones: Path, part: Part, name: str) -> tuple[list[Run], list[E
     return runs, excluded
 
 
-_NOT_CHOSEN: Final = "not chosen: another state of a session, or one with fewer requests or none with a list price"
+_NOT_CHOSEN: Final = (
+    "not chosen: another state of a session, or one with fewer requests, without its beginning or without prices"
+)
 
 
 def _under(folder: str, path: str) -> Path:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import boolab as bl
 from boolab.core.allocation import PIECES, UNITS, Allocation, allocate, round_amounts, scaled_rates, zones_of
 from boolab.core.messages import Input, Message, Text
-from boolab.core.prompt_parts import Prompt, PromptPart, split_by_weight
+from boolab.core.prompt_parts import Prompt, PromptPart, has_prompt, split_by_weight
 from boolab.core.run import Compacted, Run, WrapUp
 from boolab.core.types import Image, Response, Usage
 from boolab.logs.list_prices import step_rates
@@ -93,7 +93,7 @@ def walk_by_token(run: Run) -> Counter[PaidPiece]:
     for step in run.steps:
         usage, rates = step.response.usage, rates_of(step)
         prompt.begin(step)
-        if usage.input_tokens is not None:
+        if has_prompt(usage):
             prompt.advance(step, number, lambda _: None)
             owners = [segment for segment in prompt.segments for _ in range(segment.width)]
             zones, output = zones_of(usage), usage.output_tokens or 0
@@ -124,6 +124,13 @@ def test_each_token_pays_by_its_place_in_the_prompt(run: Run) -> None:
     amounts = by_part(allocate(run, rates_of))
     of_prompt = {key: units for key, units in amounts.items() if units and key.piece != "output"}
     assert of_prompt == {key: units for key, units in walk_by_token(run).items() if units}
+
+
+def test_an_aborted_response_without_tokens_is_no_compaction() -> None:
+    usages = [priced_usage(20_000, 100, five=20_000), priced_usage(0, 0), priced_usage(21_000, 100, read=20_000)]
+    allocation = allocate(billed_run(*(billed_step(n, usage) for n, usage in enumerate(usages, 1))), rates_of)
+    assert [(request.step.index, request.change.event) for request in allocation.requests] == [(1, ""), (3, "")]
+    assert allocation.unknown == 0
 
 
 @cases(40)
