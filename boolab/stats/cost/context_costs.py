@@ -54,9 +54,10 @@ def context_costs(
     Returns:
         A row for each run and policy. `policy` and its fields; recorded_usd (the bill), of which unlogged_usd is
         estimated (the requests for summaries that no line has); cost_usd, the estimate: each file that is removed and
-        named later is read once more; cost_lower (nothing is read again) and cost_upper (the share of removed results
-        is that the record's own compactions brought back; with fewer than five of them at least 30%); saved (dollars)
-        and saved_share; exact_until_step and exact_usd; changes (compactions and clearings); reads_again;
+        named later is read once more; cost_lower (nothing is read again) and cost_upper (the highest share of removed
+        results that the record's own compactions brought back is read again, at least 30% with fewer than five of them:
+        a run may read more); saved (dollars) and saved_share; exact_until_step and exact_usd; changes (compactions and
+        clearings); reads_again;
         extra_requests_usd (what summaries and reads cost); break_even_steps (saved over the recorded mean of a step);
         break_even_share (of the removed results, read again, that costs what is saved); compacts_every_step (the base,
         the summary and the kept steps are more than 80% of the threshold); over_window_at (the first step whose prompt

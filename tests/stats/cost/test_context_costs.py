@@ -297,7 +297,7 @@ def test_a_log_that_begins_late_has_a_smaller_base() -> None:
     assert walk(billed_run(*steps, compacted_before=[4]), bl.ContextPolicy()).units == made.units
 
 
-def test_without_arguments_a_record_does_not_show_what_is_read_again() -> None:
+def test_facts_do_not_show_what_is_read_again() -> None:
     def session(arguments: str | None) -> Run:
         steps = []
         for index in range(1, 60):
