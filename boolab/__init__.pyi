@@ -25,6 +25,7 @@ from boolab.harnesses.presets import policies as policies
 from boolab.limits import detectors as detectors
 from boolab.limits.catalog import doom_loop as doom_loop
 from boolab.limits.catalog import error_streak as error_streak
+from boolab.limits.catalog import max_context as max_context
 from boolab.limits.catalog import max_cost as max_cost
 from boolab.limits.catalog import max_steps as max_steps
 from boolab.limits.catalog import max_time as max_time

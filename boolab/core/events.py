@@ -28,6 +28,8 @@ Kinds, with what their payload holds besides `message` and `part` (the places of
 | `branch`                            | run_id (of the run whose first steps these are), step; kept, if   |
 |                                     | fewer of them are among its own steps than `step`: 0 where a log  |
 |                                     | has them in the prompt; after_step                                |
+| `handoff`                           | run_id (of the run that this one continues, with a summary in     |
+|                                     | place of its steps), step; after_step                             |
 | `resumed`                           | run_id (of the run that this one continues), step; after_step     |
 | `departed`                          | message (its number), role, recorded, came: what is not as it was |
 |                                     | recorded, or what, in words; after_step                           |

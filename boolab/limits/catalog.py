@@ -17,6 +17,7 @@ from boolab.core.types import MICRO, Identities
 from boolab.errors import SettingError, near
 from boolab.io.checks import MAX_COUNT, check_whole, number_size_error, repr_of
 from boolab.limits.call_identity import exclude_tools
+from boolab.limits.context_size import ContextAction, ContextSize
 from boolab.limits.detectors.streaks import ErrorStreak, RepeatStreak
 from boolab.limits.stop import OnUnknown, StopRule, Threshold, detector_rule, unknown_option
 from boolab.limits.table import COST_AHEAD
@@ -132,6 +133,38 @@ def max_tokens(
     counter = of if count is None else count.name
     label = f"max_tokens({', '.join(parts)}{unknown_option(on_unknown)})"
     return Threshold("token_budget", counter, check_whole(n, "max_tokens", 0), label, on_unknown, count)
+
+
+def max_context(n: int, then: ContextAction = "stop", on_unknown: OnUnknown = "error") -> StopRule:
+    """Stop with `token_budget` at the boundary at which the next request would have n tokens or more.
+
+    These are the input and the output of the last request, and an estimate of the results since.
+
+    Args:
+        n: How many tokens, 1 or more.
+        then: What `run` does there. `stop` ends the run. `compact` summarises the history instead, as
+            `bl.Compaction(at_tokens=n - 1)` does; the rule must be one of those that `|` joins. `handoff` ends the run
+            with a summary by the model; `bl.resume(run, "Continue.")` then starts a new run with the same prompt, that
+            summary and your message, whose event `handoff` names the run that it continues. A counterfactual shows for
+            each of them the boundary at which it acts.
+        on_unknown: What it means that a log has no token counts: `error`, or `ignore` (never reached).
+
+    Raises:
+        SettingError: if n is not an integer >= 1, or `then` is not one of those above.
+
+    Example:
+        >>> import boolab as bl
+        >>> str(bl.max_context(100_000)), str(bl.max_context(100_000, then="handoff"))
+        ('max_context(100000)', 'max_context(100000, handoff)')
+        >>> agent = bl.Agent("editor", max_steps=400, tool_budget=None, doom_loop=None)
+        >>> rule = bl.max_steps(400) | bl.max_context(60_000, then="compact")
+        >>> len(bl.run_sync(agent, "Rename the unit", model=bl.EditorModel(), stop=rule).compactions)
+        4
+    """
+    if then not in get_args(ContextAction):
+        raise SettingError(f"max_context: then={then!r} is not known; accepted: {', '.join(get_args(ContextAction))}")
+    options = () if then == "stop" else (then,)
+    return detector_rule("max_context", ContextSize(then), n, *options, on_unknown=on_unknown)
 
 
 def max_cost(usd: float, on_unknown: OnUnknown = "error", *, hard: bool = False) -> StopRule:

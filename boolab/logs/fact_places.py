@@ -126,6 +126,7 @@ EVENTS: Final[Mapping[str, Mapping[str, str]]] = {
     "extension": {"what": "text"},
     "fault": _FAULT,
     "grace": {"what": "text"},
+    "handoff": {"run_id": "run id", "step": "number"},
     "ignored": {"parameter": "tool", "what": "text"},
     "input": {"what": "text"},
     "limits": dict.fromkeys(AGENT_LIMITS, "number"),

@@ -38,6 +38,8 @@ RULES: list[bl.StopRule] = [
     bl.detectors.call_window(3, 4),
     bl.detectors.context_growth(60, "canonical", on_unknown="ignore"),
     bl.detectors.compaction_thrash(),
+    bl.max_context(130, on_unknown="ignore"),
+    bl.max_context(120, "handoff", on_unknown="ignore"),
     bl.detectors.same_error(2),
     bl.detectors.finish_streak(2, "length"),
     bl.detectors.idle_streak(1),
@@ -55,7 +57,9 @@ ITEMS = st.lists(
     st.fixed_dictionaries(
         {
             "text": st.sampled_from(["", "so", "over and over again " * 40]),
-            "usage": st.fixed_dictionaries({"input_tokens": st.sampled_from([100, 130, 190])}),
+            "usage": st.fixed_dictionaries(
+                {"input_tokens": st.sampled_from([100, 130, 190]), "output_tokens": st.just(3)}
+            ),
             "finish_reason": st.sampled_from(["tool_calls", "length"]),
             "tool_calls": st.lists(
                 st.builds(call, st.sampled_from(["look", "look", "fail"]), what=st.sampled_from("AAB")),

@@ -25,19 +25,16 @@ def every() -> Any:
 
 
 TOP: Final = """
-    compare_units deadline deadline_margins
-    Abort Agent AgentEditor AnthropicModel BoolabError CapLab Compaction Compare EditorModel GitWorld Guard Heatmap
-    Inbox Labeler Live LocalModel Monitor OpenAIModel Policy Question RecordedModel Replay Run ScriptedModel
-    SettingError SimulatedModel Step StopRule Store SweepView ToolContext ToolError audit bash_tool boundaries_df
-    branch calls_df compare_policies counterfactual cycle detectors divergences doom_loop dynamic_turns error_streak
-    errors events_df finish_reasons_df first_divergence fit_profile fixed_turns judge label learn_stop load_agents
-    load_dataset load_runs max_cost max_steps max_time max_tokens models outcomes plot_caps plot_steps plot_survival
-    plot_tools plots policies priced read_logs read_steps recommend record recording_df resume run run_sync runs_df
-    runs_from_table save_runs scorecard start stats steps_df stored_runs survival sweep task_tool tool tool_budget
-    trial watch with_subagents bills_df cache_misses_df context_df cost_by
-    ContextPolicy context_costs
-    tails_df compaction_threshold
-    repriced worst_case
+    compare_units deadline deadline_margins Abort Agent AgentEditor AnthropicModel BoolabError CapLab Compaction
+    Compare EditorModel GitWorld Guard Heatmap Inbox Labeler Live LocalModel Monitor OpenAIModel Policy Question
+    RecordedModel Replay Run ScriptedModel SettingError SimulatedModel Step StopRule Store SweepView ToolContext
+    ToolError audit bash_tool boundaries_df branch calls_df compare_policies counterfactual cycle detectors
+    divergences doom_loop dynamic_turns error_streak errors events_df finish_reasons_df first_divergence fit_profile
+    fixed_turns judge label learn_stop load_agents load_dataset load_runs max_cost max_steps max_time max_tokens
+    models outcomes plot_caps plot_steps plot_survival plot_tools plots policies priced read_logs read_steps recommend
+    record recording_df resume run run_sync runs_df runs_from_table save_runs scorecard start stats steps_df
+    stored_runs survival sweep task_tool tool tool_budget trial watch with_subagents bills_df cache_misses_df
+    context_df cost_by ContextPolicy context_costs tails_df compaction_threshold repriced worst_case max_context
 """
 """What `bl` has: what a first page of a tutorial needs. All else is in its subpackages."""
 

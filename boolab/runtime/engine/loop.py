@@ -19,6 +19,8 @@ from boolab.core.events import stop_event
 from boolab.core.run import Run, WrapUp
 from boolab.core.types import Response, Step, Stop
 from boolab.errors import ModelError, SettingError, describe
+from boolab.harnesses.compaction import COMPACTION_PROMPT
+from boolab.limits.context_size import is_handoff
 from boolab.runtime.engine.cost_bounds import is_affordable
 from boolab.runtime.engine.decide import (
     EXECUTE_ALL,
@@ -212,8 +214,10 @@ async def wrap_up(turn: Turn, stop: Stop) -> asyncio.CancelledError | None:
     policy, record, steps = turn.plan.policy.wrap_up, turn.record, turn.history.steps
     static = f"{limit} {policy.static_summary}".rstrip()
     cancelled = None
-    if policy.summary == "model" and turn.plan.traits.summarises and is_affordable(turn, SUMMARY_PROMPT):
-        cancelled = await summarise(turn, static)
+    question = COMPACTION_PROMPT if is_handoff(stop) else SUMMARY_PROMPT
+    asks = (policy.summary == "model" or is_handoff(stop)) and turn.plan.traits.summarises
+    if asks and is_affordable(turn, question):
+        cancelled = await summarise(turn, static, question)
     elif policy.summary != "none":
         record.wrap_up = WrapUp(static)
     last = steps[-1] if steps else None
@@ -280,7 +284,7 @@ def run_of(turn: Turn, stop: Stop) -> Run:
         error=record.error,
         harness_version=_version(),
         subagents=(*record.earlier_subagents, *subagents),
-        continuation=options if stop.reason in ("paused", "step_cap") else None,
+        continuation=options if stop.reason in ("paused", "step_cap") or is_handoff(stop) else None,
     )
 
 

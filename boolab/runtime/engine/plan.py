@@ -10,8 +10,9 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, reduce
 from itertools import chain
+from operator import or_
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias, TypedDict, cast
 
@@ -25,6 +26,7 @@ from boolab.harnesses.policy import Policy, Setting
 from boolab.harnesses.presets import get_policy
 from boolab.io.checks import MAX_COUNT, check_name, check_whole, is_whole, repr_of
 from boolab.limits.call_identity import identity_of
+from boolab.limits.context_size import ContextSize
 from boolab.limits.detector import Detector
 from boolab.limits.detectors.streaks import RepeatStreak
 from boolab.limits.function_rule import AnyRule, as_rules, is_function
@@ -226,6 +228,7 @@ def plan_of(options: TurnOptions) -> TurnPlan:
     """Make the plan of a turn; a `SettingError` if something is missing or not accepted."""
     _check(options)
     stop, in_shadow = _rules_of(options)
+    stop, compact_at = _without_compaction(stop)
     agent = options.get("agent") or NO_AGENT
     model = model_of(options)
     tools = offered_tools(options)
@@ -262,7 +265,7 @@ def plan_of(options: TurnOptions) -> TurnPlan:
         tools=tools,
         offered=() if text_only else tuple(tools.values()),
         pausing=pausing,
-        compaction=options.get("compaction") or policy.compaction,
+        compaction=_compaction(options.get("compaction") or policy.compaction, compact_at),
         own=own,
         text_only=text_only,
         limits=limits,
@@ -450,6 +453,26 @@ def _rules_of(options: TurnOptions) -> tuple[StopRule | None, list[StopRule]]:
     first = [] if stop is None else [stop]
     rules = as_rules([*first, *shadow], "stop and shadow")
     return (rules[0] if first else None), rules[len(first) :]
+
+
+def _without_compaction(rule: StopRule | None) -> tuple[StopRule | None, int | None]:
+    """A rule without what compacts the history in place of a stop, and the number of tokens at which that does."""
+    leaves = () if rule is None else rule.leaves()
+    compacting = [leaf for leaf in leaves if isinstance(leaf.detector, ContextSize) and leaf.detector.then == "compact"]
+    if rule is None or not compacting:
+        return rule, None
+    stopping = [member for member in rule.alternatives if member not in compacting]
+    if len(stopping) + len(compacting) != len(rule.alternatives):
+        msg = f"stop: {rule}: {compacting[0]} stops nothing, so join it with | and not with &"
+        raise SettingError(msg)
+    return (reduce(or_, stopping) if stopping else None), min(leaf.threshold for leaf in compacting)
+
+
+def _compaction(compaction: Compaction | None, compact_at: int | None) -> Compaction | None:
+    """The compaction of a turn: where a rule has its threshold, with that one, from which on it compacts."""
+    if compact_at is None:
+        return compaction
+    return replace(compaction or Compaction(), at_tokens=max(compact_at - 1, 1))
 
 
 def folder_of(options: TurnOptions) -> str | Path | None:

@@ -12,7 +12,7 @@ from datetime import datetime
 from math import ceil
 from typing import Any, Final
 
-from boolab.core.context import CHARS_PER_TOKEN, Context, estimated_tokens
+from boolab.core.context import Context, chars_per_token, estimated_tokens
 from boolab.core.events import DURING_STEP, FaultKind
 from boolab.core.messages import History, Input, Message, Part, Sentinel, StepStart, Text
 from boolab.core.run import Compacted, Run, WrapUp
@@ -28,8 +28,6 @@ NOT_EXECUTED: Final = "This call was not executed."
 """What stands for the result of a dropped call, if there is another request."""
 _WARNED: Final = frozenset({"compaction_thrash", "fault", "ignored"})
 """The kinds of event that are logged as warnings."""
-_ENOUGH_CHARS: Final = 8_000
-_LEAST_CHARS_PER_TOKEN: Final = 2
 SUMMARY: Final = "The conversation so far was shortened. This is a summary of it:\n\n{}"
 
 
@@ -98,14 +96,8 @@ class TurnHistory:
 
     @property
     def chars_per_token(self) -> float:
-        """The characters of a token: as the run's own usage shows, where there is enough of it.
-
-        Results have 2.7 to 3.4 in real logs. Above the usual number it is not moved: a provider that drops the model's
-        reasoning makes results look shorter than they are.
-        """
-        if self._seen_chars < _ENOUGH_CHARS:
-            return CHARS_PER_TOKEN
-        return min(CHARS_PER_TOKEN, max(_LEAST_CHARS_PER_TOKEN, self._seen_chars / self._seen_tokens))
+        """The characters of a token in this turn."""
+        return chars_per_token(self._seen_chars, self._seen_tokens)
 
     def _sent_results(self, step: Step) -> Iterator[tuple[int, str]]:
         """The results of a step that were executed, as they are sent before they are cleared: place and text."""

@@ -17,6 +17,7 @@ from boolab.core.surrogates import whole_message, whole_text
 from boolab.core.types import Step, ToolCall
 from boolab.errors import BoolabError, SettingError, forgot_await
 from boolab.harnesses.presets import get_policy
+from boolab.limits.context_size import is_handoff
 from boolab.limits.ladder import Progress
 from boolab.limits.stop import Threshold
 from boolab.runtime.agents.agent import Agent
@@ -34,6 +35,7 @@ from boolab.runtime.engine.plan import (
     with_changeable_limits,
 )
 from boolab.runtime.engine.portal import wait_for
+from boolab.runtime.engine.record import SUMMARY, from_user
 from boolab.runtime.engine.resume import count_continuations, resume_turn, without_changes
 from boolab.runtime.engine.turn import ASKED, CLOSED, EXECUTING, STOPPED, Turn
 
@@ -180,10 +182,11 @@ async def resume(
     """Continue a paused run from where it stood, with its steps, budget and recent calls.
 
     A run that its cap stopped can continue as well, as often as its policy allows (`continues`); the cap then grows,
-    or all counters start anew, by the policy.
+    or all counters start anew, by the policy. A run that `bl.max_context(n, then="handoff")` stopped is continued by a
+    new run, which has the same prompt and the summary in place of its steps.
 
     Args:
-        run: The paused run, or one with stop reason `step_cap`.
+        run: The paused run, one with stop reason `step_cap`, or one that is handed off.
         answer: What the pausing call was waiting for; a mapping from call id to answer where several were. For a run
             that its cap stopped: the user's message, such as "continue".
         agent: Who runs, and
@@ -209,7 +212,7 @@ async def resume(
     """
     if not isinstance(run, Run):
         raise SettingError(f"run={run!r} is no Run{forgot_await(run)}")
-    if run.stop_reason not in ("paused", "step_cap"):
+    if run.stop_reason not in ("paused", "step_cap") and not is_handoff(run.stop):
         msg = f"only a paused run, or one that its cap stopped, can be resumed; this one ended with {run.stop_reason!r}"
         raise SettingError(msg)
     earlier_options: TurnOptions | None = run.continuation
@@ -220,6 +223,8 @@ async def resume(
     if earlier_options is not None and agent is None:
         changes["agent"] = earlier_options.get("agent")
     prepared: TurnOptions = {**(earlier_options or {}), **changes}
+    if is_handoff(run.stop):
+        return await drive(_handoff_turn(run, answer, prepared))
     paused, message = run, None
     if run.stop_reason == "step_cap":
         message = _check_continuation(run, answer, prepared)
@@ -447,6 +452,24 @@ def _check_continuation(run: Run, answer: object, options: TurnOptions) -> Messa
         msg = f"answer={answer!r}: expected a text, such as 'continue'"
         raise SettingError(msg)
     return Message("user", (Text(answer),))
+
+
+def _handoff_turn(run: Run, answer: str | Mapping[str, str], options: TurnOptions) -> Turn:
+    """The turn of the new run that continues one with a summary of it."""
+    summary = run.wrap_up
+    if summary is None or summary.fault or summary.response is None:
+        fault = "has no summary" if summary is None or not summary.fault else f"its summary failed: {summary.fault}"
+        msg = f"this run cannot be handed off: {fault}"
+        raise SettingError(msg)
+    if not isinstance(answer, str) or not answer:
+        raise SettingError(f"answer={answer!r}: expected the text of your message, such as 'Continue.'")
+    plan = plan_of({name: value for name, value in options.items() if name != "run_id"})  # type: ignore[arg-type] # of it
+    # the summary of a run that was handed off before is part of this one
+    prompt = run.prompt[:-2] if any(event.kind == "handoff" for event in run.events) else run.prompt
+    turn = Turn(plan, (*prompt, from_user(SUMMARY.format(summary.text)), from_user(whole_text(answer))))
+    turn.record.task, turn.record.parent_run_id = run.task, run.parent_run_id
+    turn.record.note("handoff", run_id=run.run_id, step=run.n_steps)
+    return turn
 
 
 def _times(n: int) -> str:

@@ -39,12 +39,12 @@ THRASH_COMPACTIONS: Final = 3
 _THRASH: Final = CompactionThrash()
 
 
-async def summarise(turn: Turn, static: str) -> asyncio.CancelledError | None:
+async def summarise(turn: Turn, static: str, question: str = SUMMARY_PROMPT) -> asyncio.CancelledError | None:
     """Ask the model for a summary after a limit; `static` stands for one that fails. Returns as `wrap_up`."""
     response: Response | None
     cancelled, is_broken = None, False
     try:
-        response = summary = await _ask(turn, "summary", turn.history.sent, SUMMARY_PROMPT)
+        response = summary = await _ask(turn, "summary", turn.history.sent, question)
         fault = _summary_fault(summary)
     except asyncio.CancelledError as interruption:
         response, fault, is_broken = partial_of(interruption), "aborted", True
