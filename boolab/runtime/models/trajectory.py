@@ -333,7 +333,7 @@ class SimulatedTrajectory:
         slot = slots & _SLOT
         if unlike is not None and texts[slot] == unlike:
             slot = (slot + 1) & _SLOT
-        return _make(ToolResult, (call_id, texts[slot], fails, False, tool.latencies[slots >> _BITS]))
+        return _make(ToolResult, (call_id, texts[slot], fails, False, tool.latencies[slots >> _BITS], ()))
 
     def _usage(self, outputs: int, slot: int, results: Sequence[ToolResult]) -> Usage:
         """The usage of the next step; the request after it grows accordingly."""
