@@ -41,8 +41,8 @@ LISTS: Final = {
 """The columns of `recording_df` that hold lists, with the Arrow type of their values."""
 OF_STEPS: Final = (
     "turn", "step", "boundary", "counted", "final", "answered", "judged", "n_tool_calls", "asked", "call_keys",
-    EQUAL_KEYS, "call_errors", CALL_TOOLS, SUBAGENTS, UNPLACED, "input_tokens", "output_tokens", "cost_usd", "start_ms",
-    "duration_ms",
+    EQUAL_KEYS, "call_errors", CALL_TOOLS, SUBAGENTS, UNPLACED, "input_tokens", "output_tokens", "cached_tokens",
+    "cache_write_tokens", "cost_usd", "start_ms", "duration_ms",
 )  # fmt: skip
 """The columns of `recording_df` that are about a step, so that runs cannot be grouped by them."""
 _OF_RUNS: Final = ("run_id", "identity", "success", "censored", "stop_reason")
@@ -80,9 +80,9 @@ def recording_df(runs: Runs, identity: Identities = "canonical", exempt: Sequenc
         runs where arguments are not on record, the keys if the calls of each such tool are all equal; `subagents`, the
         ids of the runs that its calls started, "" for one that the record does not name, NA for none;
         `subagents_of_unknown_step`, in the first row, those of which the step is not on record; input_tokens,
-        output_tokens, cost_usd, start_ms, duration_ms; and, the same in all rows of a run, identity, agent, model,
-        policy, task, source, harness_version, effort, parent_run_id, success, censored, stop_reason, and a column for
-        each key of `Run.settings` that is not the name of one of these.
+        output_tokens, cached_tokens, cache_write_tokens, cost_usd, start_ms, duration_ms; and, the same in all rows of
+        a run, identity, agent, model, policy, task, source, harness_version, effort, parent_run_id, success, censored,
+        stop_reason, and a column for each key of `Run.settings` that is not the name of one of these.
 
     Raises:
         SettingError: if two runs have the same id, or the identity is not known.
@@ -125,6 +125,8 @@ def recording_table(run_list: Sequence[Run], identity: Identities, settings: Seq
         "asked": (INT, lambda run, step: len(step.response.tool_calls) if has_response(run, step) else None),
         "input_tokens": (INT, lambda _, step: step.response.usage.input_tokens),
         "output_tokens": (INT, lambda _, step: step.response.usage.output_tokens),
+        "cached_tokens": (INT, lambda _, step: step.response.usage.cached_tokens),
+        "cache_write_tokens": (INT, lambda _, step: step.response.usage.cache_write_tokens),
         "cost_usd": (FLOAT, lambda _, step: dollars(step.response.usage.cost)),
         "start_ms": (INT, lambda _, step: step.start_ms),
         "duration_ms": (INT, lambda _, step: step.duration_ms),

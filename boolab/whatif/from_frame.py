@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from boolab.core.run_tree import Start
-from boolab.core.types import IDENTITIES, MICRO, Scope
+from boolab.core.types import IDENTITIES, MICRO, Scope, Usage
 from boolab.errors import SettingError
 from boolab.frames.dtypes import TEXT
 from boolab.frames.recording import (
@@ -25,6 +25,7 @@ from boolab.frames.recording import (
 )
 from boolab.limits.detector import Detector
 from boolab.limits.detectors.streaks import ErrorStreak, RepeatStreak
+from boolab.limits.token_count import TokenCount
 from boolab.whatif.call_columns import error_streaks_of, repeats_of
 from boolab.whatif.step_table import (
     UNKNOWN,
@@ -51,10 +52,15 @@ FRAME_COLUMNS: Final = (
 """What is read of a frame with a row per step, beside the columns that groups are made by."""
 
 
+_CACHE_COLUMNS: Final = ("cached_tokens", "cache_write_tokens")
+
+
 def frame_columns(detectors: Iterable[Detector], group_by: Iterable[str] = ()) -> list[str]:
     """The columns to read of a table in a file, for these detectors and groups."""
+    detectors = tuple(detectors)
     tools = any(isinstance(d, RepeatStreak) and (d.by_tool or d.identity == "tool") for d in detectors)
-    return [*dict.fromkeys([*FRAME_COLUMNS, *([CALL_TOOLS] if tools else []), *group_by])]
+    usage = _CACHE_COLUMNS if any(isinstance(detector, TokenCount) for detector in detectors) else ()
+    return [*dict.fromkeys([*FRAME_COLUMNS, *([CALL_TOOLS] if tools else []), *usage, *group_by])]
 
 
 def ledger_of_frame(
@@ -114,6 +120,9 @@ def ledger_of_frame(
     calls, by_run = raw["tool_calls"] * raw["counted"], "run" in scopes
     of_counted = slice(None) if raw["counted"].all() else np.repeat(raw["counted"] > 0, raw["tool_calls"])
     for detector in watched:
+        if isinstance(detector, TokenCount):
+            raw[detector.name] = _token_column(detector, frame, raw["counted"] > 0, segments)
+            continue
         counts = raw[detector.name] = _detector_column(detector, frame, of_counted, calls, segments, by_run=by_run)
         if isinstance(detector, RepeatStreak) and "call_keys" in frame:
             keys = _equal_keys(frame, detector)
@@ -254,6 +263,26 @@ def _detector_column(
     after = np.append(_column(frame, kind, UNKNOWN)[1:], UNKNOWN)
     after[np.flatnonzero(np.append(opens[1:], True))] = UNKNOWN
     return after
+
+
+def _token_column(detector: TokenCount, frame: pd.DataFrame, is_counted: Flags, opens: Flags) -> Ints:
+    """The weighted tokens after each step, by the detector's own sums: those of numpy could overflow."""
+    names = ("input_tokens", "output_tokens", *_CACHE_COLUMNS)
+    if "cached_tokens" not in frame and detector.cached != detector.input:
+        msg = f"{detector.name} needs the column cached_tokens: pass runs, or a frame made by bl.recording_df(runs)"
+        raise SettingError(msg)
+    columns = (_column(frame, name, UNKNOWN).tolist() for name in names)
+    state: int | None = detector.start
+    count: int | None = 0
+    counts = np.zeros(len(frame), dtype=np.int64)
+    for place, (counted, first, *amounts) in enumerate(zip(is_counted, opens, *columns, strict=True)):
+        if first:
+            state, count = detector.start, 0
+        if counted:
+            usage = Usage(**{name: None if n < 0 else n for name, n in zip(names, amounts, strict=True)})
+            state, count = detector.charge(state, usage)
+        counts[place] = UNKNOWN if count is None else count
+    return counts
 
 
 def _equal_keys(frame: pd.DataFrame, detector: RepeatStreak) -> Ints | None:

@@ -35,7 +35,10 @@ def steps(draw: Any) -> tuple[Step, ...]:
                 draw(st.sampled_from([None, *(ToolResult(call.id, "ok", error) for error in (True, False, None))]))
                 for call in calls
             )
-            usage = Usage(10, draw(st.sampled_from([1, None])), cost=draw(st.sampled_from([5, None])))
+            usage = Usage(
+                10, draw(st.sampled_from([1, None])), draw(st.sampled_from([4, 4, None])),
+                cost=draw(st.sampled_from([5, None])), cache_write_tokens=draw(st.sampled_from([3, None])),
+            )  # fmt: skip
             counted = draw(st.sampled_from([True, True, False]))
             made.append(Step(len(made) + 1, turn, 0, 5, 5, Response("", calls, None, usage), results, counted=counted))
     return tuple(made)
@@ -79,7 +82,9 @@ def test_counterfactual_is_the_same_from_all_inputs(
     runs: list[Run], scope: Any, by_agent: bool, aggregate: bool
 ) -> None:
     grid = {"max_steps@lead": [1, 3]} if by_agent and any(run.steps for run in runs) else GRID
-    how: dict[str, Any] = {"grid": grid, "scope": scope, "aggregate": aggregate}
+    weights = {"cached": 0.1, "output": 5, "written": 1.25}
+    rules = [bl.max_tokens(14, of="fresh"), bl.max_tokens(30, of="weighted", weights=weights)]
+    how: dict[str, Any] = {"grid": grid, "rules": rules, "scope": scope, "aggregate": aggregate}
     expected = asked(runs, **how)
     with tempfile.TemporaryDirectory() as folder:
         parquet, store = Path(folder, "runs.parquet"), Path(folder, "runs.db")
