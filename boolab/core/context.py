@@ -18,6 +18,8 @@ CHARS_PER_TOKEN: Final = 4
 """A rule of thumb for English text and code; used only where no usage is reported."""
 
 
+MIN_RESULT_CHARS: Final = 2_000
+"""Of shorter results the growth of the prompt shows little: as much comes from messages, reminders and frames."""
 _ENOUGH_CHARS: Final = 8_000
 _LEAST_CHARS_PER_TOKEN: Final = 2
 
@@ -25,8 +27,10 @@ _LEAST_CHARS_PER_TOKEN: Final = 2
 def chars_per_token(seen_chars: int, seen_tokens: int) -> float:
     """The characters of a token, as the usage of a run shows it, where it shows enough.
 
-    Results have 2.7 to 3.4 in real logs. Above the usual number it is not moved: a provider that drops the model's
-    reasoning makes results look shorter than they are.
+    Results have 2.7 to 3.4 in real logs. In the 1,678 steps of atlas/coding-sessions with results of 2,000 characters
+    or more, the errors of the next prompt sum up to 55% of those with four characters for all; Codex, whose results
+    have four, to 119%. Above the usual number it is not moved: a provider that drops the model's reasoning makes
+    results look shorter than they are.
     """
     if seen_chars < _ENOUGH_CHARS:
         return CHARS_PER_TOKEN

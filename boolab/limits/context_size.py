@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from math import ceil
 from typing import ClassVar, Final, Literal, NamedTuple, TypeAlias
 
-from boolab.core.context import chars_per_token
+from boolab.core.context import MIN_RESULT_CHARS, chars_per_token
 from boolab.core.redacted import chars_of
 from boolab.core.types import Response, Stop, StopReason
 from boolab.limits.call_identity import ObservedCall
@@ -56,8 +56,9 @@ class ContextSize:
     def close(self, state: _State, response: Response) -> tuple[_State, int | None]:
         sent_tokens, output = response.usage.input_tokens, response.usage.output_tokens
         chars, last_tokens, last_chars, seen_chars, seen_tokens = state
-        if last_tokens is not None and sent_tokens is not None and sent_tokens > last_tokens:
-            seen_chars, seen_tokens = seen_chars + last_chars, seen_tokens + sent_tokens - last_tokens
+        tokens = 0 if sent_tokens is None or last_tokens is None else sent_tokens - last_tokens
+        if tokens > 0 and last_chars >= MIN_RESULT_CHARS:
+            seen_chars, seen_tokens = seen_chars + last_chars, seen_tokens + tokens
         if sent_tokens is None or output is None:
             return _State(0, None, 0, seen_chars, seen_tokens), None
         tokens = sent_tokens + output

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from math import ceil
 from typing import Any
 
 import pytest
 
 import boolab as bl
+from boolab.core.events import compactions_of
+from boolab.core.redacted import chars_of
 from boolab.core.run import Run
 from boolab.errors import SettingError
 from boolab.limits.context_size import ContextSize
@@ -112,6 +115,34 @@ def test_a_run_without_a_summary_is_not_handed_off() -> None:
     run = bl.run_sync(None, "Look.", model=model, stop=bl.max_context(9, "handoff"))
     with pytest.raises(SettingError, match="cannot be handed off: "):
         asyncio.run(bl.resume(run, "Continue."))
+
+
+@pytest.mark.slow
+def test_learned_characters_halve_the_errors_of_recorded_prompts() -> None:
+    errors: dict[str, list[tuple[int, int]]] = {"codex": [], "all": []}
+    for run in bl.load_dataset("atlas/coding-sessions"):
+        detector, state, compacted = ContextSize(), ContextSize.start, compactions_of(run) or {}
+        last: tuple[int, int, int] | None = None
+        for step in run.steps:
+            sent, output = step.response.usage.input_tokens, step.response.usage.output_tokens
+            if last is not None and sent is not None and step.index not in compacted and sent > last[2]:
+                error = abs(sent - last[0]), abs(sent - last[1])
+                errors["all"].append(error)
+                errors["codex"] += [error] if run.source == "codex" else []
+            state = detector.compact(state, compacted.get(step.index) or None)
+            chars = 0
+            for call, result in zip(step.response.tool_calls, step.results, strict=True):
+                if result is not None:
+                    state, _ = detector.fold(state, bl.detectors.ObservedCall(call, result))
+                    chars += chars_of(result.content)
+            state, count = detector.close(state, step.response)
+            tokens = (sent or 0) + (output or 0)
+            last = None if count is None or chars < 2_000 else (count, tokens + ceil(chars / 4), tokens)
+    shares = {
+        name: sum(learned for learned, _ in rows) / sum(four for _, four in rows) for name, rows in errors.items()
+    }
+    assert len(errors["all"]) == 1_678
+    assert {name: round(share, 2) for name, share in shares.items()} == {"all": 0.55, "codex": 1.19}
 
 
 @pytest.mark.parametrize(("n", "options"), [(0, {}), ("9", {}), (9, {"then": "restart"}), (9, {"on_unknown": "x"})])

@@ -12,7 +12,7 @@ from datetime import datetime
 from math import ceil
 from typing import Any, Final
 
-from boolab.core.context import Context, chars_per_token, estimated_tokens
+from boolab.core.context import MIN_RESULT_CHARS, Context, chars_per_token, estimated_tokens
 from boolab.core.events import DURING_STEP, FaultKind
 from boolab.core.messages import History, Input, Message, Part, Sentinel, StepStart, Text
 from boolab.core.run import Compacted, Run, WrapUp
@@ -89,10 +89,11 @@ class TurnHistory:
         if usage.input_tokens is None or previous_usage.input_tokens is None or previous_usage.output_tokens is None:
             return
         tokens = usage.input_tokens - previous_usage.input_tokens - previous_usage.output_tokens
-        if tokens > 0:
+        chars = sum(len(content) for _, content in self._sent_results(previous))
+        if tokens > 0 and chars >= MIN_RESULT_CHARS:
+            chars += sum(len(message.text) for index, message in self.inputs if index == previous.index + 1)
             self._seen_tokens += tokens
-            self._seen_chars += sum(len(content) for _, content in self._sent_results(previous))
-            self._seen_chars += sum(len(message.text) for index, message in self.inputs if index == previous.index + 1)
+            self._seen_chars += chars
 
     @property
     def chars_per_token(self) -> float:
