@@ -20,7 +20,7 @@ _MINIMUMS: Final[Mapping[str, int]] = {
     "clear_at": 1,
     "clear_keep": 0,
     "clear_at_least": 0,
-    "cut_results": 1,
+    "cut_results": 0,
     "cold_at": 1,
 }
 _OPTIONAL: Final = frozenset({"compact_at", "summary_tokens", "clear_at", "cut_results", "cold_at"})
@@ -46,6 +46,7 @@ class ContextPolicy:
         cut_results: The most characters of a result that are sent.
         cold_at: Before a request with more tokens whose cache is lost anyway, the context is compacted.
         fresh_at: The steps before which the context is compacted in any case, and no step is kept.
+        images: Whether the images of results are sent; without them, those of unknown size stay.
         cache: The lifetime of what is written to the cache: as `recorded`, `5m` or `1h`.
 
     Raises:
@@ -67,6 +68,7 @@ class ContextPolicy:
     cut_results: int | None = None
     cold_at: int | None = None
     fresh_at: tuple[int, ...] = ()
+    images: bool = True
     cache: CacheLifetime = "recorded"
 
     def __post_init__(self) -> None:
@@ -83,6 +85,8 @@ class ContextPolicy:
                 noun = "names of tools" if kind is str else "numbers of steps"
                 raise SettingError(f"{name}={repr_of(values)}: expected {noun} in a list or a tuple")
             object.__setattr__(self, name, tuple(values))  # type: ignore[arg-type] # checked in the line above
+        if not isinstance(self.images, bool):
+            raise SettingError(f"images={repr_of(self.images)}: expected True or False")
         if self.cache not in _LIFETIMES:
             raise SettingError(f"cache={repr_of(self.cache)}: expected one of {', '.join(map(repr, _LIFETIMES))}")
 
@@ -119,13 +123,15 @@ class ContextPolicy:
         limit = compaction.limit(window)
         if limit is None:
             raise SettingError(f"the compaction of {name} depends on the window: preset({name!r}, window=200_000)")
-        return ContextPolicy(compact_at=limit, keep_steps=compaction.keep_steps)
-
-    @property
-    def is_recorded(self) -> bool:
-        """Whether it leaves every prompt as it is on record: only the lifetime of the cache may differ."""
-        changes = (self.compact_at, self.clear_at, self.cut_results, self.cold_at)
-        return all(change is None for change in changes) and not self.fresh_at
+        return ContextPolicy(
+            compact_at=limit,
+            keep_steps=compaction.keep_steps,
+            clear_at=compaction.clear_at,
+            clear_keep=compaction.clear_keep,
+            clear_at_least=compaction.clear_at_least,
+            clear_exclude=compaction.clear_exclude,
+            cut_results=compaction.cut_results,
+        )
 
     def __str__(self) -> str:
         words = [

@@ -158,6 +158,8 @@ def _not_identified(record: RequestRecord, policy: ContextPolicy) -> tuple[str, 
     words = [*_CHANGED]
     if policy.cut_results is not None:
         words.append("what is read beyond a cut")
+    if not policy.images:
+        words.append("images whose sizes are not on record" if record.has_unsized_images else "what images showed")
     if not record.arguments_known:
         words.append("which files are named again (arguments are not on record)")
     first_result = next((request.step for request in record.requests if request.added.results), None)

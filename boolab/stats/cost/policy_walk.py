@@ -26,6 +26,7 @@ from boolab.stats.cost.request_record import (
     RecordedRequest,
     RequestRecord,
     cut_request,
+    without_images,
 )
 
 MAX_SUMMARY_OUTPUT: Final = 6_000
@@ -79,6 +80,8 @@ def walk_policy(
     requests: Sequence[RecordedRequest] = record.requests
     if policy.cut_results is not None:
         requests = [cut_request(request, policy.cut_results, read_again) for request in requests]
+    if not policy.images:
+        requests = [*map(without_images, requests)]
     walk = _PolicyWalk(record, policy, policy.summary_tokens or summary_tokens, by_reference, read_again, estimate_all)
     for request in requests:
         walk.take(request)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, pairwise
 from statistics import median_low
 from typing import Final, NamedTuple
@@ -10,10 +10,10 @@ from typing import Final, NamedTuple
 from boolab.core.allocation import UNITS, RequestBill, Zones, price_of
 from boolab.core.messages import Message
 from boolab.core.prices import Rates, RatesByLength, window_of
-from boolab.core.prompt_parts import Segment, message_parts
+from boolab.core.prompt_parts import Segment, message_parts, tokens_of_images
 from boolab.core.redacted import chars_of
 from boolab.core.run import Run
-from boolab.core.types import Step
+from boolab.core.types import Step, results_in
 from boolab.frames.runs import kept_steps
 from boolab.logs.list_prices import request_of, step_rates_by_length
 from boolab.stats.cost.allocated import AllocatedRun
@@ -32,13 +32,17 @@ FRESH, READ, WRITE_5M, WRITE_1H, OUTPUT = range(5)
 
 
 class AddedResult(NamedTuple):
-    """A result among what a request added: where it begins there, and the files that it has."""
+    """A result among what a request added: where it begins there, and the files that it has.
+
+    `image_tokens` of its width are those of its images, where the log has their sizes.
+    """
 
     start: int
     width: int
     chars: int
     tool: str
     files: tuple[str, ...]
+    image_tokens: int = 0
 
 
 class Addition(NamedTuple):
@@ -91,6 +95,8 @@ class RequestRecord(NamedTuple):
     has_times: bool
     charges_writes: bool
     window: int | None
+    has_unsized_images: bool
+    """Whether results have images whose sizes the log does not show."""
 
     @property
     def longest(self) -> int:
@@ -129,6 +135,7 @@ def record_of(allocated: AllocatedRun) -> RequestRecord:
         all(bill.idle_ms is not None for bill in bills[1:]),
         charges_writes,
         run.context_window or (window_of(request_of(bills[0].step, run)) if bills else None),
+        any(None in image for result in results_in(run.steps) for image in result.images),
     )
 
 
@@ -252,20 +259,32 @@ def _estimated(step: Step, run: Run, inputs: Sequence[Message]) -> Addition:
 def _result(run: Run, step: Step, index: int, start: int, width: int) -> AddedResult:
     call, result = step.response.tool_calls[index], step.results[index]
     chars = 0 if result is None else chars_of(result.content)
-    return AddedResult(start, width, chars, call.name, named_files(call, run.cwd).reads)
+    images = 0 if result is None else min(width, tokens_of_images(result.images))
+    return AddedResult(start, width, chars, call.name, named_files(call, run.cwd).reads, images)
 
 
 def cut_request(request: RecordedRequest, chars: int, share: float = 0.0) -> RecordedRequest:
     """The same request had results been cut to so many characters, and a share of the rest been read all the same."""
+
+    def width_of(result: AddedResult) -> int:
+        if result.chars <= chars:
+            return result.width
+        width = min(result.width, -(-result.width * chars // max(1, result.chars)))
+        return width + int((result.width - width) * share)
+
+    return _narrow(request, width_of)
+
+
+def without_images(request: RecordedRequest) -> RecordedRequest:
+    """The same request had the images of results not been sent."""
+    return _narrow(request, lambda result: result.width - result.image_tokens)
+
+
+def _narrow(request: RecordedRequest, width_of: Callable[[AddedResult], int]) -> RecordedRequest:
     results, removed = [], 0
     for result in request.added.results:
-        width = (
-            min(result.width, -(-result.width * chars // max(1, result.chars)))
-            if result.chars > chars
-            else result.width
-        )
-        width += int((result.width - width) * share)
-        results.append(result._replace(start=result.start - removed, width=width))
+        width = width_of(result)
+        results.append(result._replace(start=result.start - removed, width=width, image_tokens=0))
         removed += result.width - width
     if not removed:
         return request

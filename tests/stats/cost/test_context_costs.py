@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import boolab as bl
 from boolab.core.run import Run
-from boolab.core.types import REDACTED, Step, ToolCall
+from boolab.core.types import REDACTED, Image, Step, ToolCall
 from boolab.errors import SettingError
 from boolab.frames.dtypes import is_missing
 from boolab.stats.cost import request_record
@@ -195,6 +195,25 @@ def test_cut_results_are_narrower_from_the_first_on() -> None:
     assert (record(run).units - made.units) / MICRO == pytest.approx(saved, rel=1e-3)
 
 
+def test_images_that_are_not_sent_cost_nothing() -> None:
+    steps = [*steady(4).steps]
+    (result,) = steps[1].results
+    assert result is not None
+    for size, tokens, words in (
+        ((750, 800), 800, "what images showed"),
+        ((None, None), 0, "images whose sizes are not"),
+    ):
+        shown = result._replace(content="[image]", images=(Image(*size),))
+        run = billed_run(*steps[:1], steps[1]._replace(results=(shown,)), *steps[2:])
+        made = walk(run, bl.ContextPolicy(images=False))
+        saved = tokens * (WRITE + READ)
+        assert (record(run).units - made.units) / MICRO == pytest.approx(saved, rel=1e-3, abs=1e-6)
+        policies = [bl.ContextPolicy(images=False, compact_at=15_000), bl.ContextPolicy(compact_at=15_000)]
+        without, kept = bl.context_costs(run, policies)["not_identified"]
+        assert words in without
+        assert "images" not in kept
+
+
 def test_a_cold_cache_is_where_compaction_costs_least() -> None:
     steps = [*steady(6).steps]
     steps[4] = read_step(5, 18_000, 18_000, read=0, five=18_000)
@@ -361,7 +380,7 @@ def test_what_is_no_policy_is_refused(how: dict[str, Any], words: str) -> None:
 @pytest.mark.parametrize(
     "wrong",
     [{"compact_at": 0}, {"keep_steps": -1}, {"keep_steps": None}, {"clear_exclude": "Read"}, {"fresh_at": [1.5]},
-     {"cache": "2h"}, {"cut_results": True}],
+     {"cache": "2h"}, {"cut_results": True}, {"images": 1}],
 )  # fmt: skip
 def test_a_policy_refuses_what_is_not_valid(wrong: dict[str, Any]) -> None:
     (name,) = wrong
