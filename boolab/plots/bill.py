@@ -22,7 +22,7 @@ from boolab.plots import style
 from boolab.plots._panels import name_figure, strip
 from boolab.plots.palette import PIECE_LOOKS
 from boolab.plots.themed import new_figure
-from boolab.stats.cost.allocated import PIECE_NAMES, AllocatedRun, allocate_runs, cause_name, dollars_of, facts_of_bill
+from boolab.stats.cost.allocated import PIECE_NAMES, AllocatedRun, allocate_runs, cause_name, facts_of_bill
 from boolab.stats.cost.causes import causes_frame
 from boolab.stats.cost.misses import CacheMiss, cache_misses
 
@@ -83,7 +83,7 @@ def _finding(allocated: AllocatedRun, misses: Sequence[CacheMiss], bill_usd: flo
     """The verdict: how much of the bill is for text that was sent again, and for misses."""
     units = [sum(charge.units[index] for charge in allocated.allocation.charges) for index in range(len(PIECES))]
     again = (units[2] + units[3]) / sum(units)
-    extra = dollars_of(sum(miss.request.extra_units or 0 for miss in misses))
+    extra = sum(miss.extra_usd or 0 for miss in misses)
     steps = count(len(allocated.allocation.requests), "step")
     verdict = f"${bill_usd:,.2f} for {steps}: {again:.0%} is for sending text again"
     return verdict + (f", ${extra:,.2f} of it for cache misses" if extra >= 0.01 else "")  # noqa: PLR2004 - a cent
@@ -181,10 +181,10 @@ def _draw_layers(ax: Axes, steps: npt.NDArray[np.int64], layers: npt.NDArray[np.
 
 def _dearest(misses: Sequence[CacheMiss], bill_usd: float) -> list[CacheMiss]:
     """The misses that are named: few, and only such as matter."""
-    dear = [miss for miss in misses if dollars_of(miss.request.extra_units or 0) >= _LEAST_LABELLED * bill_usd]
-    return sorted(dear, key=lambda miss: -(miss.request.extra_units or 0))[:_MAX_LABELLED]
+    dear = [miss for miss in misses if (miss.extra_usd or 0) >= _LEAST_LABELLED * bill_usd]
+    return sorted(dear, key=lambda miss: -(miss.extra_usd or 0))[:_MAX_LABELLED]
 
 
 def _miss_label(miss: CacheMiss) -> str:
     idle = "" if miss.request.idle_ms is None else f", after a pause of {duration(miss.request.idle_ms)}"
-    return f"miss: ${dollars_of(miss.request.extra_units or 0):,.2f}{idle}"
+    return f"miss: ${miss.extra_usd or 0:,.2f}{idle}"

@@ -16,6 +16,7 @@ from boolab.logs.facts import facts_of
 from boolab.widgets._base.standalone_html import PagePart, module_of, pack, page, styles_of
 from boolab.widgets.replay.data import replay_data
 from tests.browser.conftest import PageOf
+from tests.support.billed_runs import billed_run, billed_step, priced_usage
 from tests.support.project import ROOT
 
 pytestmark = pytest.mark.pages
@@ -447,6 +448,28 @@ def test_page_opened_at_a_late_step_has_no_gap_in_its_outline(page_of: PageOf) -
     first, seen = scroller.evaluate("""(e) => [
       Math.min(...[...e.querySelectorAll(".rows > *")].map((row) => row.offsetTop)), e.scrollTop]""")
     assert first <= seen
+
+
+@pytest.mark.parametrize(("theme", "width"), [("light", 1280), ("dark", 400)])
+def test_a_miss_of_the_cache_is_in_its_step_and_in_a_lane(page_of: PageOf, theme: str, width: int) -> None:
+    steps = (
+        billed_step(1, priced_usage(20_000, 100, five=20_000), ("read", "y" * 9000), model="claude-sonnet-4-5"),
+        billed_step(2, priced_usage(23_000, 60, five=23_000), model="claude-sonnet-4-5"),
+    )
+    shown = page_of(bl.Replay(billed_run(*steps), step=2), theme, width=width)
+    expect(row(shown, 2).locator(".missed")).to_contain_text("cache missed")
+    expect(row(shown, 2).locator(".missed")).to_contain_text("$0.0690 extra, 20.0k tokens, unexplained")
+    expect(row(shown, 2).locator(".facts")).to_contain_text("so far")
+    expect(shown.locator(".lane", has_text="context")).to_have_count(1)
+    drawn = shown.locator(".timeline canvas").evaluate("""(canvas) => {
+      const colours = getComputedStyle(canvas.closest(".boolab"));
+      const pixels = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+      const seen = new Set();
+      for (let i = 0; i < pixels.length; i += 4) seen.add(pixels[i] * 65536 + pixels[i + 1] * 256 + pixels[i + 2]);
+      const colourOf = (piece) => parseInt(colours.getPropertyValue(`--paid-${piece}`).trim().slice(1), 16);
+      return ["first", "rewrite"].map((piece) => seen.has(colourOf(piece)));
+    }""")
+    assert drawn == [True, True]
 
 
 def test_the_outline_is_walked_with_up_and_down(opened: Opened) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
 from boolab.core.allocation import RequestBill
 from boolab.core.run import Run
+from boolab.display.numbers import duration, money, short_number
 from boolab.frames.dtypes import FLOAT, INT, TEXT, Column, frame_of_columns
 from boolab.frames.runs import Runs
 from boolab.stats.cost.allocated import AllocatedRun, allocate_runs, dollars_of, facts_of_bill
@@ -34,6 +35,18 @@ class CacheMiss(NamedTuple):
     run: Run
     request: RequestBill
     cause: MissCause
+
+    @property
+    def extra_usd(self) -> float | None:
+        """What it cost more than a read; None if that is unknown."""
+        return None if self.request.extra_units is None else dollars_of(self.request.extra_units)
+
+    def describe(self) -> str:
+        """What it cost, why, and the pause before it, in words."""
+        usd = "" if self.extra_usd is None else f"{money(self.extra_usd)} extra"
+        idle = "" if self.request.idle_ms is None else f"{duration(self.request.idle_ms)} after the last response"
+        tokens = f"{short_number(self.request.missed_tokens or 0)} tokens"
+        return ", ".join(filter(None, (usd, tokens, self.cause, idle)))
 
 
 def cache_misses_df(runs: Runs) -> pd.DataFrame:
@@ -113,7 +126,7 @@ _COLUMNS: Final = (
     Column("turn", INT, lambda miss: miss.request.step.turn),
     Column("model", TEXT, lambda miss: miss.request.served.model or None),
     Column("missed", INT, lambda miss: miss.request.missed_tokens),
-    Column("extra_usd", FLOAT, lambda m: None if m.request.extra_units is None else dollars_of(m.request.extra_units)),
+    Column("extra_usd", FLOAT, lambda miss: miss.extra_usd),
     Column("idle_s", FLOAT, lambda m: None if m.request.idle_ms is None else m.request.idle_ms / 1000),
     Column("cause", TEXT, lambda miss: miss.cause),
 )

@@ -14,7 +14,7 @@ from itertools import chain
 from typing import Any, Final
 
 from boolab.display.colours import DARK, LIGHT
-from boolab.plots.palette import STOP_LOOKS, light_edge
+from boolab.plots.palette import IN_DARK, PIECE_LOOKS, STOP_LOOKS, light_edge
 
 _DARK = '[data-jp-theme-light="false"] .boolab, .boolab-page.dark .boolab'
 
@@ -33,7 +33,7 @@ surfaces stand out more than what is on them."""
 
 
 def stylesheet() -> str:
-    """The variables that all stylesheets use: `--ink`, `--kept`, `--tool-read`, `--stop-step_cap`.
+    """The variables that all stylesheets use: `--ink`, `--kept`, `--tool-read`, `--stop-step_cap`, `--paid-first`.
 
     Greys are those of the notebook, so that its themes hold in a widget. A stop reason has its colour in the plots
     (`--stop-...`) and that of its edge (`--ink-...`), which is light on a dark background.
@@ -42,8 +42,10 @@ def stylesheet() -> str:
     for reason, look in STOP_LOOKS.items():
         fill = "transparent" if look.fill == "none" else look.fill
         shared += [f"--stop-{reason}: {fill};", f"--ink-{reason}: {look.ink};"]
+    shared += [f"--paid-{piece}: {look.fill};" for piece, look in PIECE_LOOKS.items()]
     dark = [f"--{name}: {_grey(name, DARK)};" for name in DARK]
     dark += [f"--ink-{reason}: {light_edge(look)};" for reason, look in STOP_LOOKS.items()]
+    dark += [f"--paid-{piece}: {IN_DARK.get(look.fill, look.fill)};" for piece, look in PIECE_LOOKS.items()]
     return f"{_rule('.boolab', shared)}{_rule(_DARK, dark)}"
 
 

@@ -22,6 +22,7 @@ from boolab.harnesses.policy import Policy
 from boolab.io.resources import shared_path
 from boolab.limits.stop import StopRule
 from boolab.widgets._base.run_texts import calls_of, dollars_of, tokens_of
+from boolab.widgets.replay.bill import bill_of
 from boolab.widgets.replay.cards import is_refused
 from boolab.widgets.replay.events import Child, children_of, moments_of, rows_between
 from boolab.widgets.replay.gauges import counts_by_turn, curves_of, gauges_of, slow_steps
@@ -102,7 +103,7 @@ def _data(
     steps = step_rows(run, turns, moments_of(run, opening, opened_ids), streaks, nested)
     flag_steps(steps, marks)
     rows = rows_between(run, marks, children)
-    gauges = gauges_of(run, limits)
+    gauges, bill = gauges_of(run, limits), bill_of(run)
     return {
         "run_id": run.run_id,
         "title": run.agent or NO_NAME,
@@ -120,7 +121,8 @@ def _data(
         "counts_by_turn": len(turns) > 1 and counts_by_turn(run),
         "steps": steps,
         "gauges": gauges,
-        "curves": curves_of(run, gauges),
+        "curves": [curve for curve in curves_of(run, gauges) if bill is None or curve["key"] != "context"],
+        "bill": bill,
         "slow": slow_steps(run),
         "marks": marks,
         "between": rows,

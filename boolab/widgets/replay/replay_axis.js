@@ -1,6 +1,6 @@
 // Where steps, marks and labels of Replay's timeline stand, and its heights.
 
-const LANES = { text: 13, calls: 14, errors: 11, model: 30, curves: 48, curvesLow: 30, marks: 22, ruler: 18 }; // heights
+const LANES = { text: 13, calls: 14, errors: 11, model: 30, paid: 44, curves: 48, curvesLow: 30, marks: 22, ruler: 18 }; // heights
 
 // Where steps lie on the axis: each between two numbers, by count or in milliseconds. Unknown times are bridged.
 function spansOf(steps, axis) {

@@ -136,6 +136,69 @@ function logScale(steps) {
   return { timed, of, part, ticks: ticks.map((n) => ({ part: part(n * unit), text: timed ? `${count(n)} s` : short(n) })) };
 }
 
+const PAID = ["reread", "rewrite", "first"]; // what a prompt is made of, from the ground up
+const PAID_TEXT = 13; // room for the dollars of misses
+const sumOf = (parts) => (parts ?? []).reduce((sum, one) => sum + one, 0);
+
+// The tokens of each prompt by what was paid for them. Of the steps of a column the one with the largest miss stands for it.
+function drawPaid(see, y, height, { context, most }) {
+  const { pen, ink, first, last, left } = see;
+  if (!most) return;
+  const stack = (parts, x, width) => {
+    let bottom = y + height;
+    parts.forEach((tokens, k) => {
+      const high = (tokens / most) * height;
+      pen.fillStyle = ink(`paid-${PAID[k]}`);
+      pen.fillRect(x, bottom - high, width, high);
+      bottom -= high;
+    });
+  };
+  if (isDense(see)) {
+    const better = (one, other) => !one || (other[1] - one[1] || sumOf(other) - sumOf(one)) > 0;
+    columnsOf(see, () => ({ parts: null }), (column, i) => {
+      if (context[i] && better(column.parts, context[i])) column.parts = context[i];
+    }).forEach(({ parts }, at) => parts && stack(parts, left + at * COLUMN, COLUMN));
+    return;
+  }
+  for (let i = first; i <= last; i += 1) {
+    if (context[i]) stack(context[i], ...cellOf(see, i));
+  }
+}
+
+// A mark above each miss of the cache, and its dollars where there is room: the dearest first.
+function drawMisses({ pen, ink, first, last, xOf, spans, left, right }, y, { misses }) {
+  const placed = misses.filter(({ step }) => step - 1 >= first && step - 1 <= last)
+    .map((miss) => ({ ...miss, x: (xOf(spans.from[miss.step - 1]) + xOf(spans.to[miss.step - 1])) / 2 }));
+  pen.fillStyle = ink("paid-rewrite");
+  for (const { x } of placed) triangle(pen, x, y + 6);
+  const taken = placed.map(({ x }) => ({ from: x - 5, to: x + 5, x }));
+  pen.textAlign = "left";
+  for (const { usd, x } of placed.sort((a, b) => b.usd - a.usd)) {
+    if (!(usd >= 0.005)) continue;
+    const text = money(usd);
+    const width = pen.measureText(text).width;
+    const from = [x + 7, x - 7 - width].find((start) => start >= left && start + width <= right &&
+      !taken.some((one) => one.x !== x && one.from < start + width + 3 && start - 3 < one.to));
+    if (from === undefined) continue;
+    taken.push({ from, to: from + width, x: NaN });
+    pen.fillStyle = ink("ink2");
+    pen.fillText(text, from, y + 7);
+  }
+}
+
+// The key of the colours, beside the lane.
+function drawPaidKey({ pen, ink, right }, y, height, narrow) {
+  const words = narrow ? { first: "first", rewrite: "missed", reread: "again" } : { first: "sent first", rewrite: "cache missed", reread: "sent again" };
+  pen.textAlign = "left";
+  [...PAID].reverse().forEach((piece, k) => {
+    const middle = y + (height / PAID.length) * (k + 0.5);
+    pen.fillStyle = ink(`paid-${piece}`);
+    pen.fillRect(right + 6, middle - 3.5, 7, 7);
+    pen.fillStyle = ink("ink3");
+    pen.fillText(words[piece], right + 17, middle + 0.5);
+  });
+}
+
 // A curve over the steps, each value in the middle of its step. Unknown values leave a gap.
 function drawCurve(see, y, height, { values, most }, { colour, thick, filled = null, dash = [] }) {
   const { pen, first, last, xOf, spans, left } = see;

@@ -83,6 +83,7 @@ function stepElement(data, n, context = {}) {
     turn?.text && h("div", { class: "asked" }, h("span", { class: "by" }, "user"), words("asked", turn.text, "asked-text", 4)),
     turn?.missing?.text !== undefined && h("p", { class: "quiet no-text" }, `user: not on record, ${plural(turn.missing.text, "character")}`),
     (step.events ?? []).map((event, i) => h("div", { class: "event" }, h("span", { class: "by" }, visible(event.kind)), words(`event${i}`, event.text ?? "", "event-text", 4))),
+    missesOf(data, n).map(({ text }) => h("div", { class: "event missed" }, h("span", { class: "by" }, "cache missed"), h("span", { class: "said" }, text))),
     step.reasoning && folds.details(`${n}.reasoning`, `reasoning, ${plural(step.reasoning.length, "character")}`, () => words("reasoned", step.reasoning, "reasoned", 30), step.reasoning),
     step.text ? words("text", step.text, "said-text", last ? 40 : 12) : (step.missing?.text !== undefined || !step.calls.length || facts.length > 0) && h("p", { class: "quiet no-text" }, step.missing?.text === undefined ? "no text" : `text not on record, ${plural(step.missing.text, "character")}`),
     step.error && h("div", { class: "event broke" }, h("span", { class: "by wrong" }, "✕ the step broke"), words("error", step.error, "event-text", 12)),
@@ -92,13 +93,17 @@ function stepElement(data, n, context = {}) {
   return element;
 }
 
-// What a step cost: money so far, the context that was sent, the time that the model took.
+// The miss of the cache in the request of a step, if there is one.
+const missesOf = (data, n) => (data.bill?.misses ?? []).filter((miss) => miss.step === n);
+
+// What a step cost: its money and that so far, the context that was sent, the time that the model took.
 function stepFacts(data, n) {
   const { usage, model_ms: took, finish } = data.steps[n - 1];
   const cost = (data.gauges ?? []).find((one) => one.key === "cost")?.values[n] ?? null;
   const facts = [
     finish && !["stop", "tool_calls", "end_turn", "tool_use"].includes(finish) && visible(finish),
-    cost && money(cost),
+    data.bill && usage?.cost && cost > usage.cost && money(usage.cost),
+    cost && (data.bill && cost > (usage?.cost ?? 0) ? `${money(cost)} so far` : money(cost)),
     usage?.input && `${short(usage.input)} context`,
     usage?.output && `${short(usage.output)} out`,
     took !== null && took !== undefined && took > 0 && duration(took),

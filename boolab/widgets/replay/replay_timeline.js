@@ -27,6 +27,7 @@ function timelineOf(data, onStep, describe, { openRun, openCompaction } = {}) {
     const known = curve.values.filter((value) => value !== null);
     return { ...curve, most: Math.max(curve.limit ?? 0, ...known.slice(-1), known.reduce((most, one) => Math.max(most, one), 0)) * 1.04 || 1, end: known[known.length - 1] };
   });
+  const paid = data.bill && { ...data.bill, most: data.bill.context.reduce((most, one) => Math.max(most, sumOf(one)), 0) };
   const hasMarks = (data.children ?? []).some((child) => child.step) || (data.between ?? []).some(({ kind }) => kind === "compaction");
   const hasRepeats = steps.some((step) => step.flags.includes("repeat"));
   const parallel = steps.reduce((most, step) => Math.max(most, step.calls.length), 1);
@@ -54,7 +55,7 @@ function timelineOf(data, onStep, describe, { openRun, openCompaction } = {}) {
     const font = `10.5px ${style.fontFamily}`;
     pen.font = font;
     const narrow = width < 640;
-    const sideways = curves.length || scale ? (narrow ? 62 : 104) : 18;
+    const sideways = curves.length || scale || paid ? (narrow ? 62 : 104) : 18;
     plot = { left: narrow ? 74 : 88, width: Math.max(50, width - (narrow ? 74 : 88) - sideways) };
     const { left } = plot;
     const right = left + plot.width;
@@ -72,7 +73,8 @@ function timelineOf(data, onStep, describe, { openRun, openCompaction } = {}) {
     at.callsHeight = parallel > 1 ? LANES.calls + 8 : LANES.calls;
     at.errors = at.calls + at.callsHeight + LANES.errors / 2 + 1;
     at.model = at.errors + LANES.errors / 2 + 4;
-    at.curves = at.model + (scale ? LANES.model + 9 : 0);
+    at.paid = at.model + (scale ? LANES.model + 9 : 0);
+    at.curves = at.paid + (paid ? LANES.paid + 8 : 0);
     at.marks = at.curves + (curves.length ? curvesHigh + 6 : 0);
     at.ruler = at.marks + (hasMarks ? LANES.marks : 0);
     const height = at.ruler + LANES.ruler;
@@ -88,6 +90,7 @@ function timelineOf(data, onStep, describe, { openRun, openCompaction } = {}) {
       labels,
       lane("calls", at.calls + at.callsHeight / 2),
       scale && lane(scale.timed ? "model time" : "tokens out", at.model + 5), scale && lane("log scale", at.model + 18, "quiet"),
+      paid && lane("context", at.paid + 18), paid && lane(!narrow && paid.window ? `${short(paid.most)} of ${short(paid.window)}` : `to ${short(paid.most)}`, at.paid + 31, "quiet"),
       curves.map((curve, i) => lane(curve.label, at.curves + curvesHigh / 2 + (i - (curves.length - 1) / 2) * 13, curve.key === "cost" ? "" : "quiet")),
       hasMarks && lane("opens", at.marks + LANES.marks / 2),
       lane(how.axis === "time" ? "time" : "step", at.ruler + LANES.ruler / 2),
@@ -109,10 +112,15 @@ function timelineOf(data, onStep, describe, { openRun, openCompaction } = {}) {
     drawErrors(see, at.errors);
     if (hasRepeats) drawRepeats(see, at.repeats);
     if (scale) drawBars(see, at.model, LANES.model, scale);
+    if (paid) drawPaid(see, at.paid + PAID_TEXT, LANES.paid - PAID_TEXT, paid);
     const context = curves.find((curve) => curve.key === "context");
     if (context) drawCurve(see, at.curves, curvesHigh, context, { filled: ink("sunk") }); // first: all others stand on it
     for (const curve of [...curves].reverse()) drawCurve(see, at.curves, curvesHigh, curve, looks(ink)[curve.key]);
     pen.restore();
+    if (paid) {
+      drawMisses(see, at.paid, paid);
+      drawPaidKey(see, at.paid + PAID_TEXT, LANES.paid - PAID_TEXT, narrow);
+    }
     if (curves.length) drawEnds(see, at.curves, curvesHigh, right, narrow);
     if (scale?.timed) drawSlow(see, at.model);
     drawHits(pen, ink, at.ruler);
@@ -332,10 +340,11 @@ function timelineOf(data, onStep, describe, { openRun, openCompaction } = {}) {
     ].filter(Boolean).join(" · ");
     const calls = step.calls.slice(0, 3).map((call) => h("div", { class: "of-call" }, h("span", { class: `dot kind-${call.kind}` }), h("span", {}, visible(call.label || call.tool).replace(/\s+/g, " ")), call.streak > 1 && ` ↻ ${call.streak}`));
     const marks = (data.marks ?? []).filter((mark) => mark.step === n).map((mark) => visible(mark.label));
+    const missed = missesOf(data, n).map(({ text }) => h("div", {}, `cache missed: ${text}`));
     fill(
       hover, h("b", {}, `step ${count(n)}`), ` of ${count(steps.length)}`, failed > 0 && h("span", { class: "wrong" }, ` ✕ ${plural(failed, "call")} failed`),
       calls.length ? calls : h("div", {}, "text"), step.calls.length > 3 && h("div", {}, `+ ${plural(step.calls.length - 3, "call")}`),
-      facts && h("div", { class: "quiet" }, facts), marks.length > 0 && h("div", { class: "quiet" }, `⚑ ${marks.join("; ")}`),
+      facts && h("div", { class: "quiet" }, facts), missed, marks.length > 0 && h("div", { class: "quiet" }, `⚑ ${marks.join("; ")}`),
     );
     hover.hidden = false;
     const beside = x + 14 + hover.offsetWidth <= slider.clientWidth - 4 ? x + 14 : x - 14 - hover.offsetWidth;

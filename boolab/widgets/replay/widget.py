@@ -282,6 +282,7 @@ def replay_text(data: Mapping[str, Any]) -> str:
 
 
 def _lines(data: Mapping[str, Any]) -> Iterator[str]:
+    misses = {miss["step"]: miss["text"] for miss in (data["bill"] or {"misses": ()})["misses"]}
     yield clean(" · ".join(data["pills"]))
     steps = data["steps"]
     numbers = _shown(len(steps))
@@ -296,6 +297,8 @@ def _lines(data: Mapping[str, Any]) -> Iterator[str]:
         if number in opens:
             yield _line(opens[number])
         yield f"{number:4}. {_step_line(steps[number - 1])}"
+        if number in misses:
+            yield f"      cache missed: {misses[number]}"
         last = number
     yield _line(data["stop"]["text"])
     if data["finding"]:
