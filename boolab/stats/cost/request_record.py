@@ -250,10 +250,11 @@ def _estimated(step: Step, run: Run, inputs: Sequence[Message]) -> Addition:
     start, results = step.response.usage.output_tokens or 0, []
     for call, result in enumerate(step.results):
         if result is not None:
-            results.append(_result(run, step, call, start, chars_of(result.content) // 3 + 15))
+            width = chars_of(result.content) // 3 + 15 + tokens_of_images(result.images)
+            results.append(_result(run, step, call, start, width))
             start += results[-1].width
     parts = chain.from_iterable(message_parts(message, step.index, step.turn) for message in inputs)
-    return Addition(start + sum(part.chars // 3 for part in parts), tuple(results))
+    return Addition(start + sum(part.chars // 3 + part.image_tokens for part in parts), tuple(results))
 
 
 def _result(run: Run, step: Step, index: int, start: int, width: int) -> AddedResult:
