@@ -28,13 +28,10 @@ def overview_text(
     `threshold` is a sentence about the cheapest compaction threshold.
     """
     facts = facts_of_bill(allocated)
-    n_requests = sum(len(row.allocation.requests) for row in allocated)
     runs = count(len(allocated), "run")
     if facts.bill_usd:
-        bill = f"${facts.bill_usd:,.2f} for {runs} with {count(n_requests, 'request')}, from the logs or at list prices"
-        stated = _stated_sentence([bill_of(row.run) for row in allocated])
-        lines = [wrap_text(f"{bill}; a plan's allowance is counted otherwise.{stated}")]
-        lines += [*_piece_lines(allocated, facts.bill_usd), "", *_cause_lines(causes.head(_N_CAUSES), ["tool"]), ""]
+        lines = [wrap_text(bill_sentence(allocated)), *align_columns(piece_rows(allocated)), ""]
+        lines += [*_cause_lines(causes.head(_N_CAUSES), ["tool"]), ""]
         lines += [wrap_text(sentence) for sentence in (miss_sentence(misses), threshold) if sentence]
     elif len(causes) and facts.totals_only_runs:
         ranked = [cause_name(cause) for cause in causes["tool"].head(_N_CAUSES)]
@@ -49,6 +46,15 @@ def overview_text(
     )
 
 
+def bill_sentence(allocated: Sequence[AllocatedRun]) -> str:
+    """The bill of runs, and what their logs state themselves."""
+    n_requests = sum(len(row.allocation.requests) for row in allocated)
+    runs = f"{count(len(allocated), 'run')} with {count(n_requests, 'request')}"
+    bill = f"${facts_of_bill(allocated).bill_usd:,.2f} for {runs}, from the logs or at list prices"
+    stated = _stated_sentence([bill_of(row.run) for row in allocated])
+    return f"{bill}; a plan's allowance is counted otherwise.{stated}"
+
+
 def causes_text(causes: pd.DataFrame, names: Sequence[str]) -> str:
     """The rows of `bl.cost_by`, the dearest first."""
     n_left = len(causes) - _MAX_ROWS
@@ -59,16 +65,24 @@ def causes_text(causes: pd.DataFrame, names: Sequence[str]) -> str:
 
 def misses_text(misses: pd.DataFrame) -> str:
     """The rows of `bl.cache_misses_df`, the dearest first."""
-    dearest = misses.sort_values("extra_usd", ascending=False).head(_MAX_ROWS)
-    rows = [
-        [shorten(row["run_id"], 12), f"{row['step']:,}", f"{row['missed']:,}", _dollars(row["extra_usd"]),
-         "" if is_missing(row["idle_s"]) else duration(round(row["idle_s"] * 1000)), row["cause"]]
-        for row in dearest.to_dict("records")
-    ]  # fmt: skip
-    lines = align_columns([["run", "step", "tokens", "extra", "idle", "cause"], *rows]) if rows else []
-    n_left = len(misses) - len(dearest)
+    rows = miss_rows(misses, _MAX_ROWS)
+    lines = align_columns([MISS_HEAD, *rows]) if rows else []
+    n_left = len(misses) - len(rows)
     lines += [f"and {count(n_left, 'miss', 'misses')} more: --csv FILE writes all"] if n_left else []
     return "\n".join([wrap_text(miss_sentence(misses)), *lines])
+
+
+MISS_HEAD: Final = ["run", "step", "tokens", "extra", "idle", "cause"]
+
+
+def miss_rows(misses: pd.DataFrame, n: int) -> list[list[str]]:
+    """The `n` dearest rows of `bl.cache_misses_df` as text, in the columns of `MISS_HEAD`."""
+    dearest: list[dict[str, Any]] = misses.sort_values("extra_usd", ascending=False).head(n).to_dict("records")  # type: ignore[assignment]
+    return [
+        [shorten(row["run_id"], 12), f"{row['step']:,}", f"{row['missed']:,}", _dollars(row["extra_usd"]),
+         "" if is_missing(row["idle_s"]) else duration(round(row["idle_s"] * 1000)), row["cause"]]
+        for row in dearest
+    ]  # fmt: skip
 
 
 def units_text(units: pd.DataFrame) -> str:
@@ -128,16 +142,24 @@ def _stated_sentence(bills: Sequence[Bill]) -> str:
     return f" The logs of {count(len(stated), 'run')} state ${sum(stated) / MICRO:,.2f}{list_prices}."
 
 
-def _piece_lines(allocated: Sequence[AllocatedRun], bill_usd: float) -> list[str]:
-    rows = [
-        [PIECE_NAMES[piece], f"{usd / bill_usd:.0%}", _dollars(usd)] for piece, usd in pieces_usd(allocated).items()
-    ]
-    return align_columns(rows)
+def piece_rows(allocated: Sequence[AllocatedRun]) -> list[list[str]]:
+    """What is paid for: its name, its share of the bill, and its dollars."""
+    pieces = pieces_usd(allocated)
+    bill_usd = sum(pieces.values())
+    return [[PIECE_NAMES[piece], f"{usd / bill_usd:.0%}", _dollars(usd)] for piece, usd in pieces.items()]
 
 
 def _cause_lines(causes: pd.DataFrame, names: Sequence[str]) -> list[str]:
+    return align_columns([[*names, *CAUSE_HEAD], *cause_rows(causes, names)])
+
+
+CAUSE_HEAD: Final = ("cost", "share", "measured")
+
+
+def cause_rows(causes: pd.DataFrame, names: Sequence[str]) -> list[list[str]]:
+    """The rows of `bl.cost_by` as text: the columns of the names, and those of `CAUSE_HEAD`."""
     records: list[dict[str, Any]] = causes.to_dict("records")  # type: ignore[assignment]
-    rows = [
+    return [
         [
             *(_cell(row[name]) for name in names),
             _dollars(row["total_usd"]),
@@ -146,7 +168,6 @@ def _cause_lines(causes: pd.DataFrame, names: Sequence[str]) -> list[str]:
         ]
         for row in records
     ]
-    return align_columns([[*names, "cost", "share", "measured"], *rows])
 
 
 def _cell(value: object) -> str:

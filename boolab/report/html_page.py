@@ -41,6 +41,7 @@ from boolab.plots import (
     plot_survival,
     plot_tools,
 )
+from boolab.report.bill_data import bill_data
 from boolab.report.caplab_frames import MAX_BYTES, caplab_frames, groups_of_frames
 from boolab.report.data_quality import Quality
 from boolab.report.figures import Draw, PageFigures
@@ -142,6 +143,7 @@ class _Page:
             "together": self._together,
             "lengths": self._lengths,
             "ends": self._ends,
+            "money": lambda: bill_data(study.runs),
             "detectors": self._detectors,
             "runs": self._runs,  # the lists of the other parts
         }

@@ -198,14 +198,19 @@ def _saved_number(saved: Sequence[Mapping[str, Any]], interval: Sequence[float] 
         if saved_measure["share"] is not None
     ]
     ends = "" if interval is None or not first["saved"] else " to ".join(map(percent, interval))
+    costs = [_costs_text(measure) for measure in saved if measure["measure"] == "cost" and measure["share"] is not None]
     return {
         "key": f"saved-{first['measure']}",
         "label": f"{first['label'].capitalize()} saved",
         "value": "?" if first["share"] is None else percent(first["share"]),
         "of": ", ".join([base_text, *other_texts]),
-        "below": f"95% interval {ends}" if ends else "",
+        "below": ", ".join([*costs, *([f"95% interval {ends}"] if ends else [])]),
         "wrong": "",
     }
+
+
+def _costs_text(cost: Mapping[str, Any]) -> str:
+    return f"costs {money(cost['of'] - cost['saved'])}{' where it is known' if cost['left_out'] else ''}"
 
 
 def _stopped_number(answer: Mapping[str, Any], total: int, noun: str, *, proxy: bool) -> Number:

@@ -160,7 +160,7 @@ class CapTable:
         """The same without the curve, which all caps have in common."""
         sums = self.sums(setting.limits)
         kept_counts = {"lower": sums["kept_lower"], "upper": sums["kept_upper"], "of": sums["successes"]}
-        saved = [self._saved_amount(name, sums) for name in dict.fromkeys((self.measure, "steps"))]
+        saved = [self._saved_amount(name, sums) for name in self._shown_measures(sums)]
         trade = trade_in_numbers(kept_counts, saved[0], self.noun)
         stops = self._stops(setting.limits)
         stopped_runs = np.flatnonzero(stops.stopped)
@@ -267,6 +267,11 @@ class CapTable:
             "success": None if success < 0 else bool(success),
             "lost": bool(stops.is_lost[run]),
         }
+
+    def _shown_measures(self, sums: Mapping[str, int]) -> list[str]:
+        """What is to be saved, the steps, and the cost where there is one on record."""
+        costs = ["cost"] if sums["cost"] or sums["saved_cost"] else []
+        return [*dict.fromkeys([self.measure, "steps", *costs])]
 
     def _saved_amount(self, name: str, sums: Mapping[str, int]) -> dict[str, Any]:
         scale = MICRO if name == "cost" else 1
