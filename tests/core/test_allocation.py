@@ -333,6 +333,18 @@ def test_an_image_takes_at_most_what_the_prompt_grew_by() -> None:
     assert images_added(1705, SCREENSHOT) == {"call": 5, "result": 700}
 
 
+def test_an_image_leaves_the_text_beside_it_its_tokens() -> None:
+    first = billed_step(1, priced_usage(1000, 5, five=1000), ("read", "y" * 900), ("screenshot", "y" * 60))
+    read, shot = first.results
+    assert read is not None
+    assert shot is not None
+    first = first._replace(results=(read, shot._replace(images=(SCREENSHOT,))))
+    second = billed_step(2, priced_usage(1405, 10, read=1000, five=405))
+    _, request = allocate(billed_run(first, second), lambda _: RATES).requests
+    widths = {segment.part.tool: segment.width for segment in request.change.added if segment.part.kind == "result"}
+    assert widths == {"read": 316, "screenshot": 84}  # 50 are left by the text's 350
+
+
 def test_what_exceeds_the_estimate_of_an_image_is_unseen() -> None:
     assert images_added(1000 + 5 + 1606 + 100 + 900, SCREENSHOT) == {"call": 5, "result": 1706, "unseen": 900}
 
