@@ -26,6 +26,7 @@ from boolab.core.types import MICRO
 from boolab.errors import SettingError
 from boolab.frames.dtypes import FLOAT, TEXT, cells
 from boolab.frames.runs import Runs
+from boolab.harnesses.exports.values import Export, Limits
 from boolab.stats.cost.allocated import allocate_runs
 from boolab.stats.cost.policy_costs import Basis, basis_of, refusal_notes
 from boolab.stats.cost.policy_walk import MAX_SUMMARY_OUTPUT
@@ -90,6 +91,32 @@ class ThresholdFinding(Finding):
     flat_range: tuple[int, int] = (0, 0)
     break_even_steps: int = 0
     share_with_steps: float = 0.0
+
+    def export(self, target: str, *, window: int | None = None, max_output: int | None = None) -> Export:
+        """The threshold as the setting of a harness, ready to paste, with the number that the harness really uses.
+
+        Args:
+            target: The harness: `codex`, `opencode` or `claude-code`.
+            window: The context window of the model, in tokens: for opencode its input limit. Claude Code has 200,000
+                by default.
+            max_output: The most tokens of a response of the model, for Claude Code; by default 20,000 or more.
+
+        Returns:
+            What to paste where. `print` shows it, `write` sets it in the files of the harness.
+
+        Raises:
+            SettingError: if no setting of the harness for it is known.
+
+        Example:
+            >>> import boolab as bl
+            >>> agent = bl.Agent("editor", max_steps=400, tool_budget=None, doom_loop=None)
+            >>> found = bl.compaction_threshold(bl.run_sync(agent, "t", model=bl.EditorModel(seed=1)))
+            >>> found.export("codex").parts[0].changes[0].at
+            ('model_auto_compact_token_limit',)
+        """
+        from boolab.harnesses.exports.export import export
+
+        return export(target, Limits(compact_at=self.threshold, window=window, max_output=max_output))
 
 
 def compaction_threshold(runs: Runs, *, keep_steps: int = 0) -> ThresholdFinding:

@@ -102,6 +102,13 @@ def test_the_command_gives_the_same_export(capsys: pytest.CaptureFixture[str]) -
     assert "CLAUDE_AUTOCOMPACT_PCT_OVERRIDE=38 claude" in capsys.readouterr().out
 
 
+def test_the_cheapest_threshold_is_exported_as_the_command_does() -> None:
+    agent = bl.Agent("editor", max_steps=400, tool_budget=None, doom_loop=None)
+    found = bl.compaction_threshold(bl.run_sync(agent, "t", model=bl.EditorModel(seed=1)))
+    for target in ("codex", "opencode", "claude-code"):
+        assert found.export(target, window=200_000).text == set_threshold(target, found.threshold, 200_000).text
+
+
 @pytest.mark.parametrize("words", ["--compact-at 0", "--compact-at 300000 --window 200000", "atlas/x --compact-at 9"])
 def test_the_command_refuses_a_threshold_that_cannot_be(words: str, capsys: pytest.CaptureFixture[str]) -> None:
     try:
