@@ -70,10 +70,10 @@ def bound_request(turn: Turn, question: str = "", *, resent: bool = False) -> Re
     return RequestBound(_micro(base + _cost_units(longest, rate)), longest)
 
 
-def is_affordable(turn: Turn, question: str) -> bool:
+def is_affordable(turn: Turn, question: str, *, resent: bool = False) -> bool:
     """Whether hard limits on cost leave enough for a request with a question after the history."""
     try:
-        return not turn.cost_limits or bound_request(turn, question).max_output > 0
+        return not turn.cost_limits or bound_request(turn, question, resent=resent).max_output > 0
     except ModelError:
         return False
 

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any, Final
 
 from boolab.core.events import compactions_of
 from boolab.core.messages import Message, Text
 from boolab.core.run import Run
+from boolab.core.run_tree import descendants
 from boolab.core.types import Event, Step, Usage
+from boolab.frames.runs import known_sum
 from boolab.harnesses.compaction import cut_text
 from boolab.runtime.engine.decide import handle_idle, is_final
 from boolab.runtime.engine.plan import TurnPlan
@@ -37,6 +40,7 @@ def resume_turn(plan: TurnPlan, run: Run, answer: Message | None = None) -> Turn
     history.next_message += len(run.inputs)
     _restore_results(turn, run)
     charges = [event for event in run.events if "charged" in event.payload]
+    _restore_outside_cost(turn, run, charges)
     last_counts = not _ends_beyond_cap(plan, run)
     turn.times_continued = count_continuations(run.events)
     compacted = compactions_of(run)
@@ -128,6 +132,16 @@ def _ends_beyond_cap(plan: TurnPlan, run: Run) -> bool:
         return True
     drops = plan.policy.cap.check == "response" or plan.policy.cap.counts in ("tool_steps", "supersteps")
     return drops and not any(run.steps[-1].results)
+
+
+def _restore_outside_cost(turn: Turn, run: Run, charges: Sequence[Event]) -> None:
+    """Count for hard limits what summaries and compactions cost, of the run and of the subagents that it pays for."""
+    if not turn.cost_limits:
+        return
+    charged = {event.payload["run_id"] for event in charges}
+    children = chain.from_iterable((child, *descendants(child)) for child in run.subagents if child.run_id in charged)
+    usages = chain.from_iterable(member.outside for member in (run, *children))
+    turn.add_outside_cost(known_sum(usage.cost for usage in usages))
 
 
 def _charged_usage(charged: Mapping[str, Any]) -> tuple[Usage, int]:

@@ -22,7 +22,7 @@ from boolab.core.types import Response
 from boolab.errors import INTERRUPTS, ModelError, describe
 from boolab.harnesses.compaction import Summariser
 from boolab.limits.detectors.context import CompactionThrash
-from boolab.runtime.engine.cost_bounds import bound_request, charge_outside, limit_request
+from boolab.runtime.engine.cost_bounds import bound_request, charge_outside, is_affordable, limit_request
 from boolab.runtime.engine.seeds import request_seed
 from boolab.runtime.engine.turn import Turn
 from boolab.runtime.models.base import Request, accept_response, partial_of
@@ -95,7 +95,9 @@ async def _compact(turn: Turn) -> None:
     if tokens <= limit or kept_from <= turn.history.summary_end:
         return
     old = turn.history.messages_up_to(kept_from)
-    start, asks = turn.now(), compaction.by == "model" and turn.plan.traits.compacts
+    start, asks, reason = turn.now(), compaction.by == "model" and turn.plan.traits.compacts, "the model has no summary"
+    if asks and not is_affordable(turn, compaction.prompt, resent=True):
+        asks, reason = False, "a hard limit on cost leaves nothing for it"
     response, text, fault, failure = None, "", "", None
     try:
         if compaction.by != "model":
@@ -104,7 +106,7 @@ async def _compact(turn: Turn) -> None:
             response = await _ask(turn, "compaction", old, compaction.prompt)
             text, fault = response.text, _summary_fault(response)
         else:
-            fault = "the model has no summary"
+            fault = reason
     except (*INTERRUPTS, GeneratorExit):
         raise
     except BaseException as error:  # noqa: BLE001 - a failure is data

@@ -1,5 +1,6 @@
 """Hard limits on cost: no bill is above the limit, whatever the model uses within its bounds."""
 
+import asyncio
 import random
 from itertools import chain
 from typing import Any
@@ -16,7 +17,7 @@ from boolab.errors import SettingError
 from boolab.harnesses.compaction import Compaction
 from boolab.runtime.models.base import Emit, Request
 from tests.support.cases import cases
-from tests.support.helpers import look
+from tests.support.helpers import ask, look
 
 RATES = (37_500, 150_000)
 """Those of claude-sonnet-4-5: a token that is written to the cache for five minutes costs $3.75 a million."""
@@ -87,6 +88,7 @@ def test_no_bill_is_above_a_hard_limit(seed: int, micro: int, compacts: bool) ->
     options: dict[str, Any] = {"compaction": Compaction(at_tokens=4000, keep_steps=1)} if compacts else {}
     run = play(Spender(seed), bl.max_cost(micro / MICRO, hard=True), **options)
     assert bill(run) <= micro
+    assert None not in [usage.cost for usage in run.outside]  # a request that was not affordable is none
     assert not run.error  # such as one for a request that is not affordable, in place of the limit's own stop
     assert run.stop_reason in ("finished", "cost_budget")
     if run.stop_reason == "cost_budget":
@@ -120,6 +122,24 @@ def test_subagents_side_by_side_share_a_hard_limit(seed: int, micro: int) -> Non
         bl.Agent("lead", tools=(spec,)), "Go.", model=Lead(seed, 4), stop=bl.max_cost(micro / MICRO, hard=True)
     )
     assert bill(run) <= micro
+
+
+@cases(30)
+@given(st.integers(0, 10**6), st.integers(200_000, 2_000_000))
+def test_a_resumed_run_keeps_to_its_hard_limit(seed: int, micro: int) -> None:
+    class Asker(Spender):
+        async def respond(self, request: Request, emit: Emit | None = None) -> Response:
+            response = await super().respond(request, emit)
+            asks = request.purpose == "step" and request.index == 4
+            return response._replace(tool_calls=(ToolCall("q", "ask", '{"question": "?"}'),)) if asks else response
+
+    compaction = Compaction(at_tokens=4000, keep_steps=1)
+    paused = bl.run_sync(
+        bl.Agent("a", tools=(look, ask)), "Look.", model=Asker(seed), compaction=compaction,
+        stop=bl.max_cost(micro / MICRO, hard=True),
+    )  # fmt: skip
+    done = asyncio.run(bl.resume(paused, "Yes.")) if paused.stop_reason == "paused" else paused
+    assert bill(done) <= micro
 
 
 def test_a_response_is_cut_to_what_is_left() -> None:
