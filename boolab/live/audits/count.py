@@ -38,6 +38,8 @@ from boolab.whatif.policy_limits import thresholds_of
 PLAIN: Final = Policy(name="plain", order=AGENT_LIMITS)
 """How limits are counted where the harness is not known: each at the boundary, in model responses."""
 
+CONTEXT_UNIT: Final = "tokens of the context"
+"""What a compaction threshold counts. It stops no run."""
 _UNITS: Final = {
     "steps": "model responses",
     "actions": "executed calls",
@@ -316,7 +318,7 @@ def count_compactions(run: Run, threshold: float) -> Counted:
     note = f"compacted {count(len(before), 'time')}, at {' to '.join(figures)} tokens" if before else ""
     largest = max(before or contexts, default=None)
     is_over = largest is not None and largest > threshold and not steps_beyond
-    return Counted("tokens", largest, tuple(steps_beyond), is_over=is_over, note=note)
+    return Counted(CONTEXT_UNIT, largest, tuple(steps_beyond), is_over=is_over, note=note)
 
 
 class _Charge(NamedTuple):

@@ -14,6 +14,7 @@ from boolab.core.run_tree import roots_in
 from boolab.core.text import clean, count, first_of, shorten
 from boolab.display.numbers import format_runs, money, short_number
 from boolab.display.text import joined
+from boolab.live.audits.count import CONTEXT_UNIT
 from boolab.live.audits.declared import Declared
 from boolab.live.audits.verdicts import VerdictRow
 
@@ -139,7 +140,8 @@ class Words:
                 yield f"{name}{agent_phrase} can never fire: {row['never_fires_under']}."
             elif not any(row[name] for name in _FIRED) and pd.notna(row["largest"]) and row["declared"]:
                 amounts = f"at most {figure(row['largest'])} of {figure(row['declared'])} {row['unit']}"
-                yield f"{name}{agent_phrase} never stopped a run: {amounts} in {count(row['n_runs'], 'run')}."
+                effect = "was not exceeded" if row["unit"] == CONTEXT_UNIT else "never stopped a run"
+                yield f"{name}{agent_phrase} {effect}: {amounts} in {count(row['n_runs'], 'run')}."
 
     def notes(self) -> Iterator[str]:
         """What limits the answer."""

@@ -52,6 +52,8 @@ def test_the_request_that_crosses_a_threshold_is_within_its_rule() -> None:
     found = row(recorded([60_000, 70_000, 30_000], {3: 70_300}), CLAUDE, 38)
     assert (found["verdict"], found["counted"]) == ("kept", 70_300)
     assert found["note"].endswith("compacted 1 time, at 70,300 tokens")
+    sentences = " ".join(bl.audit(recorded([60_000, 70_000, 30_000], {3: 70_300}), {CLAUDE: 38}).sentences)
+    assert f"{CLAUDE} 68,400 was not exceeded: at most 70,300 of 68,400 tokens of the context in 1 run." in sentences
 
 
 @pytest.mark.parametrize(("contexts", "verdict"), [([10_000, 20_000], "never near"), ([10_000, 60_000], "kept")])
