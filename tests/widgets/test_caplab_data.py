@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import boolab as bl
 from boolab.core.run import Run
 from boolab.core.types import MICRO
+from boolab.display.numbers import money
 from boolab.errors import SettingError
 from boolab.harnesses.presets import policies
 from boolab.harnesses.setting import Setting, as_code, as_front_matter
@@ -590,12 +591,25 @@ def test_savings_are_in_dollars_with_total_and_number_left_out() -> None:
     runs = runs_of(*(Told(("A A A -",), cost=250_000) for _ in range(3)), Told(("A A A -",), cost=None))
     table = CapTables(runs, Question()).get_table(Setting())
     row = bl.counterfactual(runs, grid={"max_steps": [2]}, aggregate=True).iloc[0]
-    cost, steps = table.answer(Setting(max_steps=2))["saved"]
+    answer = table.answer(Setting(max_steps=2))
+    cost, steps = answer["saved"]
+    assert answer["numbers"][1]["below"].startswith(f"costs {money(row['cost_usd'])} where it is known")
     assert (cost["saved"], cost["of"]) == (row["saved_cost_usd"], row["saved_cost_usd"] + row["cost_usd"])
     assert (cost["saved"], cost["of"]) == (3 * 0.25 * (3 + 4), 3 * 0.25 * (1 + 2 + 3 + 4))
     assert cost["left_out"] == 1
     assert "1 run of unknown cost left out of what is saved." in table.base["notes"]
     assert (steps["saved"], steps["of"]) == (8, 16)
+
+
+def test_the_cost_under_a_setting_is_shown_beside_another_objective() -> None:
+    runs = runs_of(*(Told(("A A A -",), cost=250_000) for _ in range(3)))
+    table = CapTables(runs, Question(objective="steps")).get_table(Setting())
+    row = bl.counterfactual(runs, grid={"max_steps": [2]}, aggregate=True).iloc[0]
+    answer = table.answer(Setting(max_steps=2))
+    assert [measure["measure"] for measure in answer["saved"]] == ["steps", "cost"]
+    assert answer["numbers"][1]["below"].startswith(f"costs {money(row['cost_usd'])}")
+    unknown = CapTables(runs_of(Told(("A A A -",), cost=None)), Question(objective="steps")).get_table(Setting())
+    assert "costs" not in unknown.answer(Setting(max_steps=2))["numbers"][1]["below"]
 
 
 @pytest.mark.parametrize("identity", ["canonical", {"*": "raw", "poll": None}, {"poll": "raw"}])
