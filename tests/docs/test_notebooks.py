@@ -287,27 +287,29 @@ def test_notebook_11_compares_runs_with_what_the_recording_says(monkeypatch: pyt
 
 
 COMPARED = """
-quick, careful = table.loc["quick mock"], table.loc["careful mock"]
+drawn, likeliest = table.loc["drawn"], table.loc["likeliest"]
 print(
-    int(quick["steps"]), int(careful["steps"]), int(table["finished"].sum()), agreed.round(2).values.tolist(), same,
-    lost.error.partition(":")[0], [branch.steps[0] == longest.steps[0] for branch in branches.values()],
+    int(drawn["runs"]), int(likeliest["successes"]), agreed.loc["mine", "mine"], agreed.loc["likeliest", "likeliest"],
+    agreed.loc["mine", "drawn"], agreed.loc["drawn", "drawn"] < 1, same, lost.error.partition(":")[0],
+    [branch.steps[0] == longest.steps[0] for branch in branches.values()],
 )
 """
 
 
 @pytest.mark.slow
-def test_notebook_06_compares_mocks_and_own_model_without_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_notebook_06_compares_real_answers_and_own_model(monkeypatch: pytest.MonkeyPatch) -> None:
     key = "sk-canary-of-the-notebook"
     monkeypatch.setenv("KEY_OF_MINE", key)
+    monkeypatch.setenv("XDG_STATE_HOME", "/nonexistent")  # no weights: recorded answers
+    monkeypatch.delenv("BOOLAB_GGUF", raising=False)
     found = Said("I would have to look.")
     with ModelServer(reply=lambda _: stream(*CHAT.events(found))) as own:
         key_of_mine = "__import__('os').environ['KEY_OF_MINE']"
         mine = f"bl.OpenAIModel('mine', base_url={own.url + CHAT.root!r}, api_key={key_of_mine})"
         notebook = execute(BY_NUMBER["06"], COMPARED, {"OWN = []": f"OWN = [{mine}]"})
     printed = notebook.cells[-1].outputs[0]["text"].strip()
-    agreed = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.33], [0.0, 0.33, 1.0]]
-    assert printed == f"2 3 9 {agreed} True ScriptExhausted [True, True, True]"
-    assert "First difference between mine and quick mock at step 1" in first_output(notebook)
+    assert printed == "3 3 1.0 1.0 0.0 True True ScriptExhausted [True, True, True]"
+    assert "First difference between mine and smollm2-135m" in first_output(notebook)
     assert images(notebook) == 1
     assert {CHAT.key_in(asked) for asked in own.asked} == {key}
     assert key not in json.dumps(notebook)
