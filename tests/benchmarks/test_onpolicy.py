@@ -84,7 +84,7 @@ def test_a_live_run_that_differs_is_counted_and_named() -> None:
 
 @pytest.mark.parametrize("arm", [arm for arm in ARMS if arm.size == "informed"], ids=lambda arm: arm.name)
 def test_informed_runs_differ_in_words_about_the_limit_only(arm: Arm) -> None:
-    policy = bl.policies.get(arm.settings.get("policy", "boocode"), arm.settings.get("policy"))
+    policy = arm.settings.get("policy", bl.policies["boocode"])
     assert set(policy.seen) <= {"last_step", "reminder"}
     assert arm.settings["max_steps"] < LOOSE
 
