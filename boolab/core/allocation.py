@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from boolab.core.prices import Rates
@@ -181,20 +182,24 @@ class _Marks:
             self._rates[first + 1] += rate
             self._rates[last] -= rate
 
-    def settle(self, segments: Sequence[Segment], start: int) -> None:
-        """Charge the whole segments from `start` on by their widths, and forget their marks."""
-        # All marks add up to zero, so those from `start` on give the sum of those before it.
-        sums_before = count, rate = -sum(self._counts[start:]), -sum(self._rates[start:])
-        for position in range(start, len(self._counts)):
-            count += self._counts[position]
-            rate += self._rates[position]
+    def settle(self, segments: Sequence[Segment], positions: Sequence[int]) -> None:
+        """Charge whole segments by their widths, and forget their marks; the positions are in order."""
+        n_marked = len(self._counts)
+        counts, rates = [*accumulate(self._counts)], [*accumulate(self._rates)]
+        for position in positions:
+            if position >= n_marked:
+                break
+            count, rate = counts[position], rates[position]
             if count:
                 width = segments[position].width
                 amounts = segments[position].amounts_of(*self._key)
                 amounts[0] += width * count
                 amounts[1] += width * rate
-        if start < len(self._counts):
-            self._counts[start:], self._rates[start:] = [-sums_before[0]], [-sums_before[1]]
+                # The marks add up to zero, so there is one after each segment with a count.
+                self._counts[position] -= count
+                self._counts[position + 1] += count
+                self._rates[position] -= rate
+                self._rates[position + 1] += rate
 
     def _charge(self, segment: Segment, tokens: int, rate: int) -> None:
         amounts = segment.amounts_of(*self._key)
@@ -235,7 +240,7 @@ class _Walk:
         change = self._prompt.advance(step, number, self._settle)
         n_kept = len(self._prompt.segments) - len(change.added)
         position = n_kept if change.first_changed is None else change.first_changed
-        self._edges[position:] = edges_of(self._prompt.segments[position:], self._edges[position])
+        self._edges[position:] = edges_of(self._prompt.widths[position:], self._edges[position])
         for segment in change.removed:
             self._emit(segment, number - 1)
         served = ServedBy(step.response.model or self._run.model, step.response.effort)
@@ -278,10 +283,10 @@ class _Walk:
         self._last_rates = scaled
         self._ended_ms = None if step.start_ms is None or step.model_ms is None else step.start_ms + step.model_ms
 
-    def _settle(self, start: int) -> None:
-        """Charge the segments from `start` on, whose widths change."""
+    def _settle(self, positions: Sequence[int]) -> None:
+        """Charge the segments whose widths change."""
         for marks in self._marks.values():
-            marks.settle(self._prompt.segments, start)
+            marks.settle(self._prompt.segments, positions)
 
     def _emit(self, segment: Segment, last_request: int) -> None:
         """The charges of a segment that no further request has."""
@@ -355,7 +360,7 @@ class _Walk:
 
     def finish(self) -> Allocation:
         """Settle what is left."""
-        self._settle(0)
+        self._settle(range(len(self._prompt.segments)))
         for segment in self._prompt.segments:
             self._emit(segment, len(self._requests) - 1)
         return Allocation(self._charges, self._requests, self._unpriced, self._unknown)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate, chain
+from itertools import accumulate, chain, compress
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from boolab.core.context import CHARS_PER_TOKEN
@@ -116,9 +116,11 @@ def split_by_weight(total: int, weights: Sequence[int]) -> list[int]:
     if not weight_sum:
         weights, weight_sum = [1] * len(weights), len(weights)
     shares = [total * weight // weight_sum for weight in weights]
-    remainders = [total * weight % weight_sum for weight in weights]
-    for index in sorted(range(len(weights)), key=lambda index: -remainders[index])[: total - sum(shares)]:
-        shares[index] += 1
+    n_missing = total - sum(shares)
+    if n_missing:
+        less_remainders = [-(total * weight % weight_sum) for weight in weights]
+        for index in sorted(range(len(weights)), key=less_remainders.__getitem__)[:n_missing]:
+            shares[index] += 1
     return shares
 
 
@@ -207,6 +209,8 @@ class Prompt:
 
     def __init__(self, run: Run) -> None:
         self.segments: list[Segment] = []
+        self.widths: list[int] = []
+        """Those of the segments: to share what is lost among thousands of them, a list of numbers is quicker."""
         self.length = 0
         self._reasoning: list[int] = []
         """The places of segments with reasoning, and below of unseen ones: what a prompt loses first."""
@@ -228,10 +232,10 @@ class Prompt:
             self._others += message_parts(message, step.index - 1, step.turn)
         self._compacted |= step.index in self._compactions
 
-    def advance(self, step: Step, number: int, settle: Callable[[int], None]) -> PromptChange:
+    def advance(self, step: Step, number: int, settle: Callable[[Sequence[int]], None]) -> PromptChange:
         """Change the segments to those of the request of a step; it is the run's request `number`.
 
-        `settle` is called with the place of a segment before any width from there on changes.
+        `settle` is called with the places of segments, in order, before their widths change.
         """
         length = step.response.usage.input_tokens or 0
         growth = length - self.length
@@ -250,6 +254,7 @@ class Prompt:
             elif segment.part.kind == "unseen" and segment.width:
                 self._unseen.append(position)
         self.segments += change.added
+        self.widths += [segment.width for segment in change.added]
         self.length = length
         self._last, self._others, self._compacted = None, [], False
         return change
@@ -275,17 +280,17 @@ class Prompt:
         added += [Segment(part.part, width, "estimated") for part, width in zip(parts, widths, strict=True)]
         return PromptChange("", added, "estimated")
 
-    def _compact(self, length: int, step: Step, settle: Callable[[int], None]) -> PromptChange:
-        settle(0)
+    def _compact(self, length: int, step: Step, settle: Callable[[Sequence[int]], None]) -> PromptChange:
+        settle(range(len(self.segments)))
         base, *removed = self.segments
         left_tokens = max(0, self.length - base.width)
         base.width = min(base.width, length)
         summary = Segment(PromptPart("summary", step.index - 1, step.turn), length - base.width, "estimated")
-        self.segments = [base]
+        self.segments, self.widths = [base], [base.width]
         self._reasoning, self._unseen = [], []
         return PromptChange("compaction", [summary], "estimated", removed, left_tokens, 0)
 
-    def _shrink(self, missing: int, settle: Callable[[int], None]) -> PromptChange:
+    def _shrink(self, missing: int, settle: Callable[[Sequence[int]], None]) -> PromptChange:
         """Take what is missing from reasoning, the latest first, then from what is unseen, then from all else."""
         taken_tokens: dict[int, int] = {}
         left_tokens = missing
@@ -297,17 +302,21 @@ class Prompt:
                 if taken_tokens[positions[-1]] < width:
                     break
                 positions.pop()
-        for positions in ([*range(1, len(self.segments))], [0]) if left_tokens else ():
-            widths = [self.segments[position].width - taken_tokens.get(position, 0) for position in positions]
+        if left_tokens:
+            widths = self.widths[1:]
+            for position, tokens in taken_tokens.items():
+                widths[position - 1] -= tokens
             tokens = min(left_tokens, sum(widths))
-            for position, share in zip(positions, split_by_weight(tokens, widths), strict=True):
-                if share:
-                    taken_tokens[position] = taken_tokens.get(position, 0) + share
-            left_tokens -= tokens
-        settle(min(taken_tokens))
+            shares = split_by_weight(tokens, widths)
+            for position in compress(range(len(shares)), shares):
+                taken_tokens[position + 1] = taken_tokens.get(position + 1, 0) + shares[position]
+            if tokens < left_tokens:
+                taken_tokens[0] = left_tokens - tokens
+        settle(sorted(taken_tokens))
         for position, tokens in taken_tokens.items():
             segment = self.segments[position]
             segment.width, segment.width_is = segment.width - tokens, "estimated"
+            self.widths[position] = segment.width
         parts = [part.part for part in (*self._written(), *self._others)]
         added = [Segment(part, 0, "estimated") for part in parts]
         return PromptChange("shrunk", added, "estimated", (), missing, min(taken_tokens))
@@ -360,6 +369,6 @@ def worst_width(kinds: Iterable[WidthKind]) -> WidthKind:
     return max(kinds, key=lambda kind: _ORDER[kind], default="measured")
 
 
-def edges_of(segments: Iterable[Segment], start: int = 0) -> list[int]:
+def edges_of(widths: Iterable[int], start: int = 0) -> list[int]:
     """Where each segment begins, and where the last one ends."""
-    return [*accumulate((segment.width for segment in segments), initial=start)]
+    return [*accumulate(widths, initial=start)]
