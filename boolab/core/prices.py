@@ -122,7 +122,7 @@ def list_price(usage: Usage, request: PricedRequest) -> ListPrice:
         lower = _cost(usage._replace(cached_tokens=readable), table)
         upper = _cost(usage._replace(cached_tokens=0), table)
         return ListPrice(None, "the tokens that were read from the cache are not on record", lower, upper)
-    return ListPrice(None, "its numbers of tokens are not on record, or contradict each other")
+    return ListPrice(None, "the numbers of tokens are not on record, or contradict each other")
 
 
 def rates_of(request: PricedRequest, input_tokens: int) -> Rates | None:

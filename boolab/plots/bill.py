@@ -68,7 +68,7 @@ def plot_bill(run: Run, *, title: str | None = style.AUTO) -> Axes:
     causes_ax, context_ax = figure.add_subplot(grid[:, 0]), figure.add_subplot(grid[0, 1])
     cents_ax = figure.add_subplot(grid[1, 1], sharex=context_ax)
     misses = cache_misses(allocated)
-    _draw_causes(causes_ax, causes_frame([allocated], ["tool"]))
+    _draw_causes(causes_ax, causes_frame([allocated], ["tool"]).dropna(subset=["total_usd"]))
     _draw_context(context_ax, allocated.allocation.requests)
     _draw_cents(cents_ax, allocated.allocation.requests, _dearest(misses, facts.bill_usd))
     for ax in (causes_ax, context_ax, cents_ax):

@@ -18,7 +18,7 @@ from boolab.core.run_tree import descendants
 from boolab.core.text import count
 from boolab.core.types import MICRO, Usage
 from boolab.frames.dtypes import FLOAT, TEXT, Column, frame_of_columns
-from boolab.frames.runs import Runs, as_runs
+from boolab.frames.runs import Runs, as_runs, distinct_runs
 from boolab.harnesses.registry import provider_of_source
 from boolab.logs.list_prices import provider_of, request_of
 from boolab.stats.cost.allocated import allocate_runs, dollars_of
@@ -89,7 +89,7 @@ def bills_df(runs: Runs) -> pd.DataFrame:
         >>> list(bl.bills_df([]).columns)[:3]
         ['run_id', 'computed_usd', 'stated_usd']
     """
-    bills = [bill_of(run) for run in as_runs(runs)]
+    bills = [bill_of(run) for run in distinct_runs(as_runs(runs))[0]]
     frame = frame_of_columns(_BILL_COLUMNS, bills)
     frame.attrs["warnings"] = [bill.warning for bill in bills if bill.warning]
     return frame

@@ -84,8 +84,8 @@ def cost_by(runs: Runs, by: str | Sequence[str] = ("tool",)) -> pd.DataFrame:
         reread_tokens (sent again, from the cache) and rewrite_tokens (sent again, and not read from the cache);
         output_usd, first_usd, reread_usd, rewrite_usd, total_usd; share of the bill; share_measured, the share of its
         dollars whose width one part took all of (the rest is shared by characters, or estimated). `attrs["bill"]` has
-        bill_usd and what is not in it, `attrs["notes"]` the same as sentences. Runs with totals only have no dollars;
-        where all are such, rank is by characters.
+        bill_usd and what is not in it, `attrs["notes"]` the same as sentences. Dollars are NA where no request of a row
+        has a known cost. Runs with totals only have no dollars; where all are such, rank is by characters.
 
     Raises:
         SettingError: if `by` has another name.
@@ -170,16 +170,17 @@ def _dollar_rows(
         tokens = _sum_pieces(charge.tokens for _, charge in charges)
         total = sum(units[position])
         measured = sum(sum(charge.units) for _, charge in charges if charge.width_is == "measured")
-        values = {
+        values: dict[str, float | None] = {
             "requests": served.count_requests(charges),
             **{f"{piece}_tokens": number for piece, number in zip(PIECES, tokens, strict=True)},
-            **{f"{piece}_usd": number / MICRO for piece, number in zip(PIECES, micro, strict=True)},
-            "total_usd": sum(micro) / MICRO,
-            "share": sum(micro) / bill if bill else None,
-            "share_measured": measured / total if total else None,
         }
+        if total or served.has_price(charges):
+            values |= {f"{piece}_usd": number / MICRO for piece, number in zip(PIECES, micro, strict=True)}
+            values["total_usd"] = sum(micro) / MICRO
+            values["share"] = sum(micro) / bill if bill else None
+            values["share_measured"] = measured / total if total else None
         rows.append(_CauseRow(key, values))
-    rows.sort(key=lambda row: (-row.columns["total_usd"], -row.columns["requests"]))
+    rows.sort(key=lambda row: (-row.columns.get("total_usd", -1), -row.columns["requests"]))
     return [row._replace(columns={"rank": rank, **row.columns}) for rank, row in enumerate(rows, 1)]
 
 
@@ -197,9 +198,16 @@ class _RequestCounts:
 
     def __init__(self, allocated: Sequence[AllocatedRun]) -> None:
         self._numbers: dict[tuple[int, Hashable], list[int]] = {}
+        self._priced: set[tuple[int, Hashable]] = set()
         for index, row in enumerate(allocated):
             for number, request in enumerate(row.allocation.requests):
                 self._numbers.setdefault((index, request.served), []).append(number)
+                if request.units is not None:
+                    self._priced.add((index, request.served))
+
+    def has_price(self, charges: Sequence[tuple[int, CauseCharge]]) -> bool:
+        """Whether the cost of any request that paid for these parts may be known: else nothing is not $0."""
+        return any((index, charge.served) in self._priced for index, charge in charges)
 
     def count_requests(self, charges: Sequence[tuple[int, CauseCharge]]) -> int:
         spans: dict[tuple[int, Hashable], list[tuple[int, int]]] = {}

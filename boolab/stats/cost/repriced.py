@@ -11,7 +11,7 @@ from boolab.core.run import Run
 from boolab.core.types import MICRO, Step, Usage
 from boolab.errors import SettingError
 from boolab.frames.dtypes import FLOAT, INT, TEXT, Column, frame_of_columns
-from boolab.frames.runs import Runs, as_runs, distinct_runs
+from boolab.frames.runs import Runs, as_runs, distinct_runs, own_part
 from boolab.logs.list_prices import PROVIDER_BY_NAME, provider_of, request_of
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def repriced(
     if provider is not None and model is None:
         msg = f"provider={provider!r}: expected model= too, whose prices it has"
         raise SettingError(msg)
-    listed = distinct_runs(as_runs(runs))[0]
+    listed = [own_part(run) for run in distinct_runs(as_runs(runs))[0]]
     frame = frame_of_columns(_COLUMNS, [*chain.from_iterable(_rows(run, model, provider, cache) for run in listed)])
     frame.attrs["caveat"] = CAVEAT
     return frame

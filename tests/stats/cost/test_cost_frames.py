@@ -96,6 +96,16 @@ def test_cost_by_model_charges_the_requests_of_each() -> None:
     }
 
 
+def test_a_cause_without_a_known_cost_has_no_dollars() -> None:
+    first, second = session().steps[:2]
+    usage = second.response.usage._replace(cost=None)
+    second = second._replace(response=second.response._replace(model="unlisted", usage=usage))
+    frame = bl.cost_by(billed_run(first, second), by=["model"]).set_index("model")
+    assert frame["total_usd"].isna().to_dict() == {LISTED: False, "unlisted": True}
+    assert frame.loc["unlisted", "output_tokens"] == usage.output_tokens
+    assert frame["share"].sum() == pytest.approx(1)
+
+
 @pytest.mark.parametrize("by", ["colour", []])
 def test_cost_by_refuses_what_is_no_column(by: Any) -> None:
     with pytest.raises(SettingError, match="by="):
@@ -118,6 +128,7 @@ def test_beside_runs_with_usage_totals_only_are_named() -> None:
 
 def test_a_run_is_counted_once() -> None:
     assert bl.cost_by([session(), session()]).equals(bl.cost_by(session()))
+    assert bl.bills_df([session(), session()]).equals(bl.bills_df(session()))
 
 
 def test_what_is_not_in_the_bill_is_noted() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import boolab as bl
 from boolab.core.run import Run
-from boolab.core.types import Usage
+from boolab.core.types import Event, Usage
 from boolab.errors import SettingError
 from tests.support.billed_runs import billed_run, billed_step, priced_usage
 
@@ -48,6 +48,13 @@ def test_another_model_prices_each_request() -> None:
     assert frame["list_usd"].tolist() == pytest.approx([0.015, 0.075])
     assert frame["repriced_usd"].tolist() == pytest.approx([0.045, 0.045])
     assert "arithmetic" in frame.attrs["caveat"]
+
+
+def test_the_steps_that_a_branch_kept_are_priced_once() -> None:
+    run = run_of(SONNET, SONNET)
+    branch = replace(run, run_id="branch", events=(Event(None, "branch", {"step": 1, "kept": 1}),))
+    assert len(bl.repriced([run, branch])) == 3
+    assert bl.repriced([run, branch])["list_usd"].sum() == pytest.approx(bl.cost_by([run, branch])["total_usd"].sum())
 
 
 def test_models_are_replaced_by_step() -> None:
