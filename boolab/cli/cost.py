@@ -22,7 +22,7 @@ from boolab.cli.arguments import (
 )
 from boolab.cli.help import Command
 from boolab.core.text import clean
-from boolab.errors import ReadWarning
+from boolab.errors import ReadWarning, SettingError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -197,6 +197,9 @@ def _policies(args: argparse.Namespace) -> list[ContextPolicy]:
     """The context policies that are asked for: each threshold of compaction with each of clearing."""
     from boolab.stats.cost.context_policy import ContextPolicy
 
+    if args.keep and args.compact_at is None:
+        msg = f"--keep {args.keep}: expected --compact-at too, whose steps it keeps"
+        raise SettingError(msg)
     if args.compact_at is None and args.clear_at is None and args.cache is None:
         return []
     return [
@@ -206,13 +209,15 @@ def _policies(args: argparse.Namespace) -> list[ContextPolicy]:
 
 
 def _read(args: argparse.Namespace) -> Reading:
-    from boolab.logs.load import read_logs
+    from boolab.logs.load import no_log_message, read_logs
     from boolab.logs.problems import problems_of
 
     reading = read_logs(args.logs, format=args.format, since=since_time(args), limit=args.limit)
     problems = problems_of(reading.files)
     if str(problems):
         print(f"boolab: {problems}", file=sys.stderr)
+    if not reading.runs:
+        raise SettingError(no_log_message(args.logs, since_time(args), reading.files))
     return reading
 
 

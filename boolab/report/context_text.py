@@ -2,39 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
+from typing import Final
 
 from boolab.core.text import count
-from boolab.display.text import align_columns, wrap_text
+from boolab.display.text import align_columns, joined, wrap_text
 from boolab.errors import SettingError
 from boolab.stats.cost.allocated import dollars_of
 from boolab.stats.cost.context_costs import PolicyTotal, describe_change, describe_range, notes_of, total_of
 from boolab.stats.cost.context_policy import ContextPolicy
 from boolab.stats.cost.policy_costs import Basis, cost_under
+from boolab.stats.cost.policy_walk import WalkCost
 from boolab.stats.cost.threshold import threshold_finding
 
 
 def policies_text(basis: Basis, policies: Sequence[ContextPolicy]) -> str:
     """A row for each policy, over all runs, and a sentence about the one that costs least."""
     indices = range(len(basis.records))
-    totals = [total_of([cost_under(basis, index, policy) for index in indices], policy) for policy in policies]
+    costs = [[cost_under(basis, index, policy) for index in indices] for policy in policies]
+    totals = [total for row, policy in zip(costs, policies, strict=True) if (total := total_of(row, policy)).rows]
+    lines, sentences = [], []
+    if totals:
+        lines = _policy_lines(totals)
+        sentences = [policy_sentence(min(totals, key=_lead)), *_marks(totals)]
+    return "\n".join([*lines, *map(wrap_text, [*sentences, *notes_of(basis, chain.from_iterable(costs))])])
+
+
+def _policy_lines(totals: Sequence[PolicyTotal]) -> list[str]:
+    """The table; what all policies have in common stands once above it, because a line has 80 columns."""
+    names = [str(total.policy).split(", ") for total in totals]
+    common = [part for part in names[0] if len(names) > 1 and all(part in parts for parts in names)]
     rows = [
         [
-            str(total.policy),
-            _dollars(total.cost),
-            f"{_dollars(total.lower)} to {_dollars(total.upper)}",
+            ", ".join(part for part in parts if part not in common) or "the same",
+            *map(_dollars, (total.cost, total.lower, total.upper)),
             _percent(total.saved, total.recorded),
-            str(total.sum_of("changes")),
-            "" if total.cost is None else str(total.sum_of("reads_again")),
-            _mark(total),
+            f"{total.sum_of('changes'):,}",
+            "" if total.cost is None else f"{total.sum_of('reads_again'):,}",
         ]
-        for total in totals
-        if total.rows
+        for parts, total in zip(names, totals, strict=True)
     ]
-    lines = align_columns([["policy", "cost", "range", "saved", "changes", "reads", ""], *rows]) if rows else []
-    cheapest = min((total for total in totals if total.rows), key=_lead, default=None)
-    sentences = [] if cheapest is None else [policy_sentence(cheapest)]
-    return "\n".join(line.rstrip() for line in [*lines, *map(wrap_text, [*sentences, *notes_of(basis)])])
+    head = ["policy", "cost", "at least", "at most", "saved", "changes", "reads"]
+    recorded = ["as recorded", _dollars(totals[0].recorded), *[""] * (len(head) - 2)]
+    n_runs = count(len(totals[0].rows), "run")
+    title = f"{n_runs} under other policies{f', all with {joined(common)}' if common else ''}:"
+    return [wrap_text(title), *align_columns([head, recorded, *rows])]
 
 
 def policy_sentence(total: PolicyTotal) -> str:
@@ -46,7 +59,7 @@ def policy_sentence(total: PolicyTotal) -> str:
     if total.cost is None:
         return f"{policy} they would have cost {describe_range(*ends)} if the steps stay the same."
     change = total.cost / recorded - 1
-    bounds = "" if total.cost_is == "exact" else f" ({describe_range(*ends, change)})"
+    bounds = "" if len({f"{share:.0%}" for share in (*ends, change)}) == 1 else f" ({describe_range(*ends, change)})"
     # Exact costs need no assumption: the model cannot see what has changed.
     condition = "" if total.cost_is == "exact" else " if the steps stay the same"
     steps = total.break_even_steps
@@ -75,17 +88,26 @@ def _lead(total: PolicyTotal) -> int:
     return (total.upper or 0) if total.cost is None else total.cost
 
 
-def _mark(total: PolicyTotal) -> str:
-    marks = []
-    if total.sum_of("is_crowded"):
-        marks.append("compacts at every step")
-    if any(row.walk is not None and row.walk.over_window_at is not None for row in total.rows):
-        marks.append("exceeds the window")
-    return ", ".join(marks)
+def _marks(totals: Sequence[PolicyTotal]) -> list[str]:
+    """How many runs cannot keep to a policy, a sentence for each reason."""
+    sentences = []
+    for words, is_marked in _MARKS.items():
+        numbers = [(sum(row.walk is not None and is_marked(row.walk) for row in total.rows), total) for total in totals]
+        parts = [
+            f"{number:,} of {count(len(total.rows), 'run')} with {total.policy}" for number, total in numbers if number
+        ]
+        sentences += [f"{words}: {'; '.join(parts)}."] if parts else []
+    return sentences
+
+
+_MARKS: Final[Mapping[str, Callable[[WalkCost], bool]]] = {
+    "Compact at every step": lambda walk: walk.is_crowded,
+    "Exceed the window": lambda walk: walk.over_window_at is not None,
+}
 
 
 def _percent(part: int | None, total: int) -> str:
-    return "" if part is None or not total else f"{part / total:.0%}"
+    return "" if part is None or not total else f"{round(100 * part / total)}%"  # never -0%
 
 
 def _dollars(units: int | None) -> str:

@@ -12,6 +12,7 @@ from boolab.core.types import MICRO
 from boolab.display.numbers import duration
 from boolab.display.text import align_columns, wrap_text
 from boolab.frames.dtypes import is_missing
+from boolab.frames.runs import own_part
 from boolab.stats.cost.allocated import PIECE_NAMES, AllocatedRun, cause_name, facts_of_bill, pieces_usd
 from boolab.stats.cost.bills import Bill, bill_of
 
@@ -35,20 +36,30 @@ def overview_text(
         lines += [wrap_text(sentence) for sentence in (miss_sentence(misses), threshold) if sentence]
     elif len(causes) and facts.totals_only_runs:
         ranked = [cause_name(cause) for cause in causes["tool"].head(_N_CAUSES)]
-        lines = [wrap_text(f"No dollars for {runs}. Causes by rank: {', '.join(ranked)}.")]
+        lines = [wrap_text(f"No dollars for {runs}. Causes by rank: {'; '.join(ranked)}.")]
     else:
         lines = [f"No cost on record for {runs}."]
-    text = "\n".join([*lines, wrap_text(" ".join(facts.notes()))]).rstrip().splitlines()
-    if len(text) > _MAX_LINES:
-        text = [line for line in text if line]
-    return "\n".join(
-        text if len(text) <= _MAX_LINES else [*text[: _MAX_LINES - 1], "... bl.cost_by(runs).attrs has the rest."]
-    )
+    return _with_notes(lines, facts.notes())
+
+
+def _with_notes(lines: Sequence[str], notes: Sequence[str]) -> str:
+    """The lines, without the empty ones if that is too long, and as many whole notes as there is room for."""
+    for blank, n_notes in [(True, len(notes)), *((False, n) for n in range(len(notes), -1, -1))]:
+        kept = [
+            *notes[:n_notes],
+            *([f"--by tool has {count(len(notes) - n_notes, 'more note')}."] if n_notes < len(notes) else []),
+        ]
+        text = "\n".join([*lines, wrap_text(" ".join(kept))]).rstrip().splitlines()
+        text = text if blank else [line for line in text if line]
+        if len(text) <= _MAX_LINES:
+            break
+    return "\n".join(text)
 
 
 def bill_sentence(allocated: Sequence[AllocatedRun]) -> str:
     """The bill of runs, and what their logs state themselves."""
-    n_requests = sum(len(row.allocation.requests) for row in allocated)
+    parts = [own_part(row.run) for row in allocated]
+    n_requests = sum(part.n_steps + len(part.outside) for part in parts)
     runs = f"{count(len(allocated), 'run')} with {count(n_requests, 'request')}"
     bill = f"${facts_of_bill(allocated).bill_usd:,.2f} for {runs}, from the logs or at list prices"
     stated = _stated_sentence([bill_of(row.run) for row in allocated])
@@ -96,7 +107,10 @@ def units_text(units: pd.DataFrame) -> str:
          f"{row['saved_share_low']:.0%} to {row['saved_share_high']:.0%}", _dollars(row["largest_bill_usd"])]
         for row in rows if not is_missing(row["saved_share"])
     ]  # fmt: skip
-    lines = [wrap_text(head)] if cells else [wrap_text(f"No budget stops at most {share} of {count(n_units, noun)}.")]
+    refusal = (
+        f"No budget stops at most {share} of {count(n_units, noun)}." if n_units else f"No {noun} has a known cost."
+    )
+    lines = [wrap_text(head if cells else refusal)]
     lines += (
         align_columns([["budget", "limit", "stopped", "saves", "95% interval", "largest bill"], *cells])
         if cells
@@ -150,6 +164,10 @@ def piece_rows(allocated: Sequence[AllocatedRun]) -> list[list[str]]:
 
 
 def _cause_lines(causes: pd.DataFrame, names: Sequence[str]) -> list[str]:
+    if len(causes) and causes["requests"].isna().all():  # totals only: their order is all there is
+        rows = causes.to_dict("records")
+        cells = [[*(_cell(row[name]) for name in names), str(row["rank"])] for row in rows]
+        return align_columns([[*names, "rank"], *cells])
     return align_columns([[*names, *CAUSE_HEAD], *cause_rows(causes, names)])
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 
 from boolab.core.prices import is_installed
 from boolab.core.run import Run
-from boolab.core.text import count, shorten
+from boolab.core.text import clean, count, shorten
 from boolab.display.numbers import money
 from boolab.display.text import align_columns, capitalize, joined, wrap_text
 from boolab.errors import SettingError
@@ -107,6 +107,7 @@ def repriced_text(repriced: pd.DataFrame) -> str:
         totals = [money(known[name].sum()) for name in ("list_usd", REPRICED)]
         cells += [["all", f"{len(known):,}", *totals]] if len(cells) > 1 else []
         lines += align_columns([["recorded model", "requests", "its list price", REPRICED], *cells])
-    if n_unknown := len(repriced) - len(known):
-        lines.append(wrap_text(f"The price of {count(n_unknown, 'request')} is not known."))
+    unknown = repriced[repriced[[REPRICED, "list_usd"]].isna().any(axis=1)]
+    reasons = unknown["why"].fillna("no list price is known of the recorded model").value_counts()
+    lines += [wrap_text(f"{count(n, 'request')} left out: {clean(reason)}.") for reason, n in reasons.items()]
     return "\n".join([*lines, wrap_text(repriced.attrs["caveat"])])

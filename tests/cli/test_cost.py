@@ -10,6 +10,7 @@ import pytest
 import boolab as bl
 from boolab.cli.main import main
 from boolab.core.run import Run
+from boolab.report.cost_text import _with_notes
 from tests.support.billed_runs import billed_run, billed_step, priced_usage
 from tests.support.samples import OWN
 
@@ -105,9 +106,55 @@ def test_cost_writes_the_rows_as_csv(saved: str, tmp_path: Path, capsys: pytest.
 def test_cost_of_totals_only_has_ranks_and_no_dollars(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["cost", str(OWN / "swe_agent")]) == 0
     text = " ".join(capsys.readouterr().out.split())
-    assert "Causes by rank: " in text
+    assert re.search(r"Causes by rank: .*;", text)
     assert "no dollars by cause" in text
     assert "$" not in text
+
+
+def test_cost_by_tool_of_totals_only_prints_the_rank(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cost", str(OWN / "swe_agent"), "--by", "tool"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["tool", "rank"]
+    assert lines[1].split()[-1] == "1"
+
+
+def test_the_bill_and_its_causes_name_all_requests(saved: str, capsys: pytest.CaptureFixture[str]) -> None:
+    logs = [saved, str(OWN / "swe_agent")]
+    assert main(["cost", *logs]) == 0
+    overview = capsys.readouterr().out.split(", from the logs")[0]
+    assert main(["cost", *logs, "--model", LISTED]) == 0
+    assert overview.split()[-2:] == capsys.readouterr().out.split()[3:5]
+
+
+def test_the_bill_ends_with_whole_sentences() -> None:
+    notes = [f"This is note {n} of some length, which is as long as others are." for n in range(12)]
+    lines = _with_notes(["a line"] * 12 + [""], notes).splitlines()
+    assert len(lines) <= 20
+    assert lines[-1].endswith(".")
+    assert " more notes." in lines[-1]
+    assert "" not in lines
+
+
+@pytest.mark.parametrize("options", [[], ["--units"], ["--compact-at", "9000"]])
+def test_cost_of_an_empty_folder_is_an_error(
+    options: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["cost", str(tmp_path), *options]) == 1
+    assert "no log was found" in capsys.readouterr().err
+
+
+def test_keep_needs_a_compaction_threshold(saved: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cost", saved, "--keep", "2"]) == 1
+    assert "expected --compact-at too" in capsys.readouterr().err
+
+
+def test_a_cache_lifetime_without_times_names_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "runs.jsonl"
+    steps = [step._replace(start_ms=None, duration_ms=None, model_ms=None) for step in session().steps]
+    bl.save_runs([replace(session(), steps=tuple(steps))], path)
+    assert main(["cost", str(path), "--cache", "1h"]) == 0
+    words = " ".join(capsys.readouterr().out.split())
+    assert words.startswith("1 run left out: the log has no times")
 
 
 def test_cost_refuses_an_unknown_column(saved: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -158,8 +205,12 @@ def test_cost_prints_other_context_policies(saved: str, tmp_path: Path, capsys: 
     out = tmp_path / "policies.csv"
     command = ["cost", saved, "--compact-at", "24000", "90000", "--keep", "1", "--cache", "1h", "--csv", str(out)]
     assert main(command) == 0
-    printed = " ".join(capsys.readouterr().out.split())
-    assert "compact_at=24,000, keep_steps=1, cache=1h" in printed
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert lines[0] == "1 run under other policies, all with keep_steps=1 and cache=1h:"
+    assert [line.split()[0] for line in lines[1:5]] == ["policy", "as", "compact_at=24,000", "compact_at=90,000"]
+    printed = " ".join(lines)
+    assert re.search(r"With compact_at=\d+,000, keep_steps=1, cache=1h", printed)
     assert re.search(r"they would have cost \d+% (less|more) .*if the steps stay the same", printed)
     assert re.search(r"The walk under the recorded policy gives 1.0\d+ of the bill", printed)
     assert "The outcome is not on record" in printed
@@ -194,6 +245,8 @@ def test_cost_prints_how_many_tasks_tails_need(saved: str, capsys: pytest.Captur
 def test_cost_prints_the_tokens_at_another_price(saved: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["cost", saved, "--model", "claude-haiku-4-5"]) == 0
     words = " ".join(capsys.readouterr().out.split())
+    assert main(["cost", saved, "--model", "nobody-1"]) == 0
+    assert "9 requests left out: no list price is known of the model." in capsys.readouterr().out
     assert "The tokens of 9 requests at the list prices of claude-haiku-4-5:" in words
     assert "That is arithmetic on the tokens on record" in words
     dollars = [float(word[1:]) for word in words.split() if word.startswith("$")]

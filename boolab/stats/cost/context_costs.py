@@ -89,7 +89,7 @@ def costs_frame(basis: Basis, policy_list: Sequence[ContextPolicy], *, aggregate
         )
     else:
         frame = frame_of_columns(_COLUMNS, [*chain.from_iterable(zip(*rows, strict=True))])
-    frame.attrs["notes"] = notes_of(basis)
+    frame.attrs["notes"] = notes_of(basis, chain.from_iterable(rows))
     return frame
 
 
@@ -117,7 +117,8 @@ def policies_of(
 
 def describe_change(share: float) -> str:
     """A change of the bill in words: `24% less`."""
-    return f"{abs(share):.0%} {'less' if share < 0 else 'more'}"
+    amount = f"{abs(share):.0%}"
+    return "about the same" if amount == "0%" else f"{amount} {'less' if share < 0 else 'more'}"
 
 
 def describe_range(low: float, high: float, change: float | None = None) -> str:
@@ -129,11 +130,12 @@ def describe_range(low: float, high: float, change: float | None = None) -> str:
     return f"{describe_change(low)} to {describe_change(high)}"
 
 
-def notes_of(basis: Basis) -> tuple[str, ...]:
-    """What the costs of runs rest on, as sentences."""
-    if not basis.records:
-        return ()
-    notes = [ASSUMPTION, ratio_sentence(basis), *refusal_notes(basis)]
+def notes_of(basis: Basis, rows: Iterable[PolicyCost]) -> tuple[str, ...]:
+    """What the costs of runs under some policies rest on, as sentences."""
+    refusals = {(id(row.record), row.refusal): row.refusal for row in rows}.values()
+    if not any(not refusal for refusal in refusals):
+        return refusal_notes(refusals)
+    notes = [ASSUMPTION, ratio_sentence(basis), *refusal_notes(refusals)]
     unlogged = dollars_of(sum(record.unlogged_units for record in basis.records))
     if unlogged:
         notes.append(

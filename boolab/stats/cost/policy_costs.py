@@ -170,10 +170,10 @@ def _not_identified(record: RequestRecord, policy: ContextPolicy) -> tuple[str, 
     return tuple(words)
 
 
-def refusal_notes(basis: Basis) -> tuple[str, ...]:
-    """How many runs are left out, and why, as sentences."""
-    refusals = [refusal for refusal in basis.refusals if refusal]
-    return tuple([f"{count(n_runs, 'run')} left out: {refusal}." for refusal, n_runs in Counter(refusals).items()])
+def refusal_notes(refusals: Iterable[str]) -> tuple[str, ...]:
+    """How many runs are left out, and why, as sentences; a run that is computed with has an empty refusal."""
+    n_runs_by_refusal = Counter(refusal for refusal in refusals if refusal)
+    return tuple([f"{count(n_runs, 'run')} left out: {refusal}." for refusal, n_runs in n_runs_by_refusal.items()])
 
 
 def ratio_sentence(basis: Basis) -> str:

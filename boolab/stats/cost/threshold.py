@@ -155,7 +155,7 @@ def threshold_finding(basis: Basis, keep_steps: int = 0) -> ThresholdFinding:
     """The finding of runs whose records are known."""
     records = [record for record, refusal in zip(basis.records, basis.refusals, strict=True) if not refusal]
     if not records:
-        reasons = " ".join(refusal_notes(basis)) or "there are no runs."
+        reasons = " ".join(refusal_notes(basis.refusals)) or "there are no runs."
         raise SettingError(f"no compaction threshold can be computed: {reasons}")
     sums = np.array([_sums_of(record, basis.summary_tokens[record.run.source]) for record in records])
     law = _law(sums.sum(axis=0), keep_steps)
@@ -179,7 +179,7 @@ def threshold_finding(basis: Basis, keep_steps: int = 0) -> ThresholdFinding:
         title="Compaction threshold",
         frame=_frame(law, _resampled(sums, keep_steps), len(records), (n_enough / len(records), *share)),
         sentences=(optimum, pays),
-        notes=(*refusal_notes(basis), _BASIS),
+        notes=(*refusal_notes(basis.refusals), _BASIS),
         threshold=threshold,
         flat_range=(low, high),
         break_even_steps=steps,
