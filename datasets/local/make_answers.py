@@ -20,6 +20,8 @@ from tests.support.notebooks import BY_NUMBER, sources
 from tests.support.pages import evaluate
 
 FOLDER = Path(__file__).parent
+NAMES = {0.6: "drawn", 0: "likeliest"}
+"""The name of a recording by the temperature of its answers."""
 
 
 def main() -> None:
@@ -30,8 +32,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
 
         def recorded(family: TaskFamily, **parameters: Any) -> Model:  # noqa: ANN401 - as the notebook gives them
-            name = next(name for name, value in names["TEMPERATURES"].items() if value == parameters["temperature"])
-            return record(start(family, **parameters), Path(folder, f"{name}.jsonl"))
+            return record(start(family, **parameters), Path(folder, f"{NAMES[parameters['temperature']]}.jsonl"))
 
         TaskFamily.model = recorded  # type: ignore[assignment,method-assign] # for the notebook
         for code in sources(BY_NUMBER["06"]):
