@@ -123,9 +123,9 @@ def _finding(best: PolicyTotal) -> str:
     """The verdict: what the cheapest threshold would have cost."""
     change = _estimate(best) / best.recorded - 1
     ends = describe_range((best.lower or 0) / best.recorded - 1, (best.upper or 0) / best.recorded - 1, change)
-    at_most = "at most " if best.cost is None else ""
+    bound = "" if best.cost is not None else "at least " if change < 0 else "at most "
     verdict = f"Compacting at {best.policy.compact_at:,} tokens would have cost"
-    return f"{verdict} {at_most}{describe_change(change)} ({ends}), if the steps stay the same"
+    return f"{verdict} {bound}{describe_change(change)} ({ends}), if the steps stay the same"
 
 
 def _sample(basis: Basis, best: PolicyTotal) -> str:

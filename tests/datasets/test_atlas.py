@@ -18,6 +18,7 @@ from pathlib import Path
 from statistics import mean
 from typing import NamedTuple
 
+import pandas as pd
 import pytest
 
 import boolab as bl
@@ -177,6 +178,26 @@ def test_causes_of_coding_sessions_add_up_to_their_bill() -> None:
     bills = bl.bills_df(runs).dropna(subset="stated_usd")
     assert list(bills["stated_usd"]) == [42.595885, 30.330193]
     assert max(abs(bills["difference_usd"])) <= 0.00001
+
+
+@pytest.mark.slow
+def test_prompts_and_misses_of_sessions_are_as_the_page_has_them() -> None:
+    runs = [run for run in bl.load_dataset("atlas/coding-sessions") if run.parent_run_id is None]
+    page = " ".join((ROOT / "docs/howto/where_the_money_goes.md").read_text(encoding="utf-8").split())
+    sources = pd.Series({run.run_id: run.source for run in runs})
+    prompts = bl.context_df(runs).groupby("run_id", sort=False)["context"].agg(["first", "max"])
+    first = prompts["first"].groupby(sources).agg(["min", "max"])
+    for source, name in (("claude_code", "Claude Code"), ("codex", "Codex"), ("pi", "pi")):
+        assert re.search(rf"{first['min'][source]:,} to {first['max'][source]:,} (tokens )?in {name}", page)
+    longest = prompts["max"].groupby(sources)
+    claude, codex = ((longest.get_group("claude_code") >= 150_000), (longest.get_group("codex") >= 200_000))
+    assert f"in {claude.sum()} of {len(claude)} sessions of Claude Code" in page
+    assert f"200,000 in {codex.sum()} of {len(codex)} of Codex" in page
+    misses = bl.cache_misses_df(runs)
+    corpora = misses["run_id"].map({run.run_id: run.settings["corpus"] for run in runs})
+    usd = misses["extra_usd"].groupby([corpora, misses["cause"]], observed=True).sum()
+    assert f"cost ${usd['pi-mono', 'new turn, within the lifetime']:.2f} in the two sessions of pi" in page
+    assert f"pauses lead, with ${usd['entireio-cli', 'expired']:.2f}." in page
 
 
 @pytest.mark.slow

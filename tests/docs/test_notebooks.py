@@ -14,7 +14,7 @@ import pytest
 from tests.support.cases import first
 from tests.support.model_protocols import CHAT, Said
 from tests.support.model_server import ModelServer, stream
-from tests.support.notebooks import BY_NUMBER, execute, sources
+from tests.support.notebooks import BY_NUMBER, allow_ten_minutes, execute, sources
 from tests.support.project import ROOT
 
 pytestmark = [
@@ -56,6 +56,7 @@ def test_there_are_notebooks() -> None:
         "09_turn_limits",
         "10_should_we_raise_the_cap",
         "11_does_it_come_true",
+        "12_where_the_money_goes",
     ]
 
 
@@ -143,7 +144,7 @@ def test_03_recommends_nothing_from_logs_with_too_few_successes(monkeypatch: pyt
     assert notebook.cells[-1].outputs[0]["text"].startswith("{} ")
 
 
-@pytest.mark.parametrize("number", first(1, ["03", "08"]))
+@pytest.mark.parametrize("number", first(1, ["03", "08", "12"]))
 @pytest.mark.parametrize(
     "source",
     [
@@ -166,6 +167,16 @@ def test_notebooks_run_on_own_logs(source: str, number: str, monkeypatch: pytest
             exec(compile(code, f"{number}: {code[:40]}", "exec"), names)  # noqa: S102 - our own notebook
     if "folder" in names:  # the one of 08 lasts as long as its kernel
         names["folder"].cleanup()
+
+
+@pytest.mark.slow
+def test_12_shows_where_the_money_of_real_sessions_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    allow_ten_minutes()
+    monkeypatch.delenv("BOOLAB_LOGS", raising=False)
+    notebook = execute(BY_NUMBER["12"], "print(len(runs), stated.sum(), session.run_id[:8])")
+    assert notebook.cells[-1].outputs[0]["text"].strip() == "47 2 ffae836b"
+    assert "(base)" in first_output(notebook)
+    assert images(notebook) == 2
 
 
 HARNESSES = """
