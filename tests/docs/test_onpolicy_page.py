@@ -23,3 +23,11 @@ def test_readme_has_the_measured_share_of_equal_runs() -> None:
     equal, pairs = sum(row["figure"] for row in rows), sum(int(NUMBER.findall(row["unit"])[0]) for row in rows)
     readme = ONPOLICY_PAGE.parents[1].joinpath("README.md").read_text(encoding="utf-8")
     assert f"{equal:,} of {pairs:,} runs" in readme
+
+
+def test_readme_has_what_a_decision_kept_on_fresh_tasks() -> None:
+    rows = json.loads((FOLDER / "onpolicy.json").read_text(encoding="utf-8"))["tables"]["fresh_tasks"]["rows"]
+    detail = next(row["detail"] for row in rows if row["what"].startswith("fix, keep 80%"))
+    kept = " of ".join(NUMBER.findall(detail)[:2])
+    readme = ONPOLICY_PAGE.parents[1].joinpath("README.md").read_text(encoding="utf-8")
+    assert f"kept {kept}" in " ".join(readme.split())
