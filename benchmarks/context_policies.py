@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 import boolab as bl
@@ -50,10 +50,10 @@ def cost_of(run: bl.Run) -> float:
     return sum(usage.cost or 0 for usage in usages) / MICRO
 
 
-def pairs(keep_steps: int, edits: int = 60, files: int = 20) -> Iterator[Pair]:
+def pairs(keep_steps: int, seeds: Iterable[int] = SEEDS) -> Iterator[Pair]:
     """Each agent at each threshold that its prompts exceed."""
-    for seed in SEEDS:
-        model = bl.EditorModel(seed=seed, edits=edits, files=files)
+    for seed in seeds:
+        model = bl.EditorModel(seed=seed)
         record = bl.run_sync(agent(), "Rename the unit", model=model, policy="naive")
         grid = {"compact_at": THRESHOLDS, "keep_steps": [keep_steps], "summary_tokens": [SUMMARY_TOKENS]}
         for row in bl.context_costs(record, grid=grid).to_dict("records"):
