@@ -157,6 +157,7 @@ def _draw_cents(ax: Axes, requests: Sequence[RequestBill], misses: Sequence[Cach
     ax.set_ylim(0, min(top, totals.max() * 1.12) or 1)
     ax.set_ylabel("cents a step")
     ax.set_xlabel("step")
+    ax.locator_params(axis="x", integer=True, min_n_ticks=1)
     top = ax.get_ylim()[1]
     n_steps = requests[-1].step.index
     for level, miss in enumerate(sorted(misses, key=lambda miss: miss.request.step.index)):

@@ -14,7 +14,7 @@ from boolab.stats.cost.context_costs import PolicyTotal, describe_change, descri
 from boolab.stats.cost.context_policy import ContextPolicy
 from boolab.stats.cost.policy_costs import Basis, cost_under
 from boolab.stats.cost.policy_walk import WalkCost
-from boolab.stats.cost.threshold import threshold_finding
+from boolab.stats.cost.threshold import ThresholdFinding, threshold_finding
 
 
 def policies_text(basis: Basis, policies: Sequence[ContextPolicy]) -> str:
@@ -52,24 +52,36 @@ def _policy_lines(totals: Sequence[PolicyTotal]) -> list[str]:
 
 def policy_sentence(total: PolicyTotal) -> str:
     """What runs would have cost under a policy, as a sentence; never a word about what they would have done."""
-    policy, recorded = f"With {total.policy}", total.recorded
-    if total.lower is None or total.upper is None or not recorded:
+    policy, change = f"With {total.policy}", _describe_total(total)
+    if not change:
         return f"{policy} the cost is not known."
-    ends = (total.lower / recorded - 1, total.upper / recorded - 1)
     if total.cost is None:
-        return f"{policy} they would have cost {describe_range(*ends)} if the steps stay the same."
-    change = total.cost / recorded - 1
-    bounds = "" if len({f"{share:.0%}" for share in (*ends, change)}) == 1 else f" ({describe_range(*ends, change)})"
+        return f"{policy} they would have cost {change} if the steps stay the same."
     # Exact costs need no assumption: the model cannot see what has changed.
     condition = "" if total.cost_is == "exact" else " if the steps stay the same"
     steps = total.break_even_steps
     n_steps = sum(len(row.record.requests) for row in total.rows)
     condition_steps = f"; it pays unless it adds {steps / n_steps:.0%} more steps" if steps and condition else ""
-    return f"{policy} they would have cost {describe_change(change)}{bounds}{condition}{condition_steps}."
+    return f"{policy} they would have cost {change}{condition}{condition_steps}."
+
+
+def _describe_total(total: PolicyTotal) -> str:
+    """The change of the bill under a policy, with its bounds; empty where it is not known."""
+    if total.lower is None or total.upper is None or not total.recorded:
+        return ""
+    ends = (total.lower / total.recorded - 1, total.upper / total.recorded - 1)
+    if total.cost is None:
+        return describe_range(*ends)
+    change = total.cost / total.recorded - 1
+    is_one_amount = len({f"{share:.0%}" for share in (*ends, change)}) == 1
+    return describe_change(change) + ("" if is_one_amount else f" ({describe_range(*ends, change)})")
 
 
 def threshold_sentence(basis: Basis) -> str:
-    """The cheapest compaction threshold with its range; empty where none can be computed."""
+    """The cheapest compaction threshold with its range, and the bill with it; empty where none can be computed.
+
+    The threshold is a law for long runs, so what these runs would have cost with it may be more than their bill.
+    """
     try:
         finding = threshold_finding(basis)
     except SettingError:
@@ -81,7 +93,16 @@ def threshold_sentence(basis: Basis) -> str:
     return (
         f"Compaction would cost least at {length} if the steps stay the same: one pays after "
         f"{finding.break_even_steps} more steps, which {n_enough} of {count(n_runs, 'run')} had."
+        f"{_effect(basis, finding)}"
     )
+
+
+def _effect(basis: Basis, finding: ThresholdFinding) -> str:
+    """What the runs would have cost with a threshold, as a sentence; empty where no prompt reaches it."""
+    policy = ContextPolicy(compact_at=finding.threshold)
+    total = total_of([cost_under(basis, index, policy) for index in range(len(basis.records))], policy)
+    change = _describe_total(total) if total.sum_of("changes") else ""
+    return f" With it the recorded steps would have cost {change}." if change else ""
 
 
 def _lead(total: PolicyTotal) -> int:

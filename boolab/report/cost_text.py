@@ -43,17 +43,25 @@ def overview_text(
 
 
 def _with_notes(lines: Sequence[str], notes: Sequence[str]) -> str:
-    """The lines, without the empty ones if that is too long, and as many whole notes as there is room for."""
-    for blank, n_notes in [(True, len(notes)), *((False, n) for n in range(len(notes), -1, -1))]:
-        kept = [
-            *notes[:n_notes],
-            *([f"--by tool has {count(len(notes) - n_notes, 'more note')}."] if n_notes < len(notes) else []),
-        ]
-        text = "\n".join([*lines, wrap_text(" ".join(kept))]).rstrip().splitlines()
-        text = text if blank else [line for line in text if line]
-        if len(text) <= _MAX_LINES:
-            break
-    return "\n".join(text)
+    """The lines and notes; where that is too long without empty lines, and with the notes for which there is room."""
+    text = _split_lines(lines, notes)
+    if len(text) <= _MAX_LINES:
+        return "\n".join(text)
+    filled = [line for line in _split_lines(lines, ()) if line]
+    kept: list[str] = []
+    for note in notes:
+        if len(_split_lines(filled, _kept_notes([*kept, note], len(notes)))) <= _MAX_LINES:
+            kept.append(note)
+    return "\n".join(_split_lines(filled, _kept_notes(kept, len(notes))))
+
+
+def _split_lines(lines: Sequence[str], notes: Sequence[str]) -> list[str]:
+    return "\n".join([*lines, wrap_text(" ".join(notes))]).rstrip().splitlines()
+
+
+def _kept_notes(kept: Sequence[str], n_notes: int) -> list[str]:
+    n_left = n_notes - len(kept)
+    return [*kept, *([f"--by tool has {count(n_left, 'more note')}."] if n_left else [])]
 
 
 def bill_sentence(allocated: Sequence[AllocatedRun]) -> str:

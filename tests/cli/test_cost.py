@@ -10,7 +10,10 @@ import pytest
 import boolab as bl
 from boolab.cli.main import main
 from boolab.core.run import Run
+from boolab.report.context_text import threshold_sentence
 from boolab.report.cost_text import _with_notes
+from boolab.stats.cost.allocated import allocate_runs
+from boolab.stats.cost.policy_costs import basis_of
 from tests.support.billed_runs import billed_run, billed_step, priced_usage
 from tests.support.samples import OWN
 
@@ -199,6 +202,15 @@ def test_cost_has_a_line_on_the_cheapest_threshold(saved: str, capsys: pytest.Ca
         r"Compaction would cost least at [\d,]+ tokens \([\d,]+ to [\d,]+\) if the steps stay the same", text
     )
     assert re.search(r"one pays after \d+ more steps, which 0 of 1 run had", " ".join(text.split()))
+
+
+def test_cost_prints_the_bill_with_the_cheapest_threshold() -> None:
+    usages = [priced_usage(20_000 + 4000 * n, 100, read=16_000 + 4000 * n, five=4000) for n in range(1, 60)]
+    steps = [billed_step(n, usage, ("ls", "z" * 12_000), model=LISTED) for n, usage in enumerate(usages, 1)]
+    sentence = threshold_sentence(basis_of(allocate_runs(billed_run(*steps))))
+    short = threshold_sentence(basis_of(allocate_runs(billed_run(*steps[:9]))))
+    assert "With it" not in short  # no prompt is so long
+    assert re.search(r"had\. With it the recorded steps would have cost \d+% less", sentence)
 
 
 def test_cost_prints_other_context_policies(saved: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

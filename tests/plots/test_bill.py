@@ -82,3 +82,10 @@ def test_names_in_a_bill_are_no_markup() -> None:
 def test_a_bill_is_of_one_run() -> None:
     with pytest.raises(SettingError, match="plot_bill takes one run"):
         bl.plots.plot_bill([session(), session(run_id="s")])  # type: ignore[arg-type]
+
+
+def test_the_steps_of_a_bill_have_whole_numbers() -> None:
+    ax = bl.plots.plot_bill(billed_run(billed_step(1, priced_usage(900, 5)))).figure.axes[-1]
+    ticks = [float(tick) for tick in ax.get_xticks()]
+    assert ticks == [round(tick) for tick in ticks]
+    plt.close("all")
