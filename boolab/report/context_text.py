@@ -26,6 +26,12 @@ def policies_text(basis: Basis, policies: Sequence[ContextPolicy]) -> str:
     if totals:
         lines = _policy_lines(totals)
         sentences = [policy_sentence(min(totals, key=_lead)), *_marks(totals)]
+        if any(total.cost is None for total in totals):
+            share = max(basis.read_again.values())
+            sentences.append(
+                f"Which files are named again is not on record: at most is with {share:.0%} of what is "
+                "removed read again, and more is possible."
+            )
     return "\n".join([*lines, *map(wrap_text, [*sentences, *notes_of(basis, chain.from_iterable(costs))])])
 
 
@@ -98,10 +104,10 @@ def threshold_sentence(basis: Basis) -> str:
 
 
 def _effect(basis: Basis, finding: ThresholdFinding) -> str:
-    """What the runs would have cost with a threshold, as a sentence; empty where no prompt reaches it."""
+    """What the runs would have cost with a threshold, as a sentence; empty where no prompt reaches it, or in facts."""
     policy = ContextPolicy(compact_at=finding.threshold)
     total = total_of([cost_under(basis, index, policy) for index in range(len(basis.records))], policy)
-    change = _describe_total(total) if total.sum_of("changes") else ""
+    change = "" if total.cost is None or not total.sum_of("changes") else _describe_total(total)
     return f" With it the recorded steps would have cost {change}." if change else ""
 
 

@@ -204,6 +204,17 @@ def test_cost_has_a_line_on_the_cheapest_threshold(saved: str, capsys: pytest.Ca
     assert re.search(r"one pays after \d+ more steps, which 0 of 1 run had", " ".join(text.split()))
 
 
+def test_facts_have_bounds_for_what_is_read_again(
+    saved: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "facts.jsonl"
+    bl.save_runs(bl.load_runs(saved), path, contents="facts")
+    assert main(["cost", str(path), "--compact-at", "24000"]) == 0
+    words = " ".join(capsys.readouterr().out.split())
+    assert "Which files are named again is not on record: at most is with 30% of what is removed read again" in words
+    assert "With it" not in threshold_sentence(basis_of(allocate_runs(bl.load_runs(path))))
+
+
 def test_cost_prints_the_bill_with_the_cheapest_threshold() -> None:
     usages = [priced_usage(20_000 + 4000 * n, 100, read=16_000 + 4000 * n, five=4000) for n in range(1, 60)]
     steps = [billed_step(n, usage, ("ls", "z" * 12_000), model=LISTED) for n, usage in enumerate(usages, 1)]

@@ -601,7 +601,7 @@ def test_savings_are_in_dollars_with_total_and_number_left_out() -> None:
     assert (steps["saved"], steps["of"]) == (8, 16)
 
 
-def test_the_cost_under_a_setting_is_shown_beside_another_objective() -> None:
+def test_the_cost_is_shown_beside_another_objective() -> None:
     runs = runs_of(*(Told(("A A A -",), cost=250_000) for _ in range(3)))
     table = CapTables(runs, Question(objective="steps")).get_table(Setting())
     row = bl.counterfactual(runs, grid={"max_steps": [2]}, aggregate=True).iloc[0]
