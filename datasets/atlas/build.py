@@ -436,8 +436,8 @@ def usable(runs: Sequence[Run], name: str) -> tuple[list[Run], list[Exclusion]]:
 def _of_set(run: Run, one: Set) -> Run:
     """The run with the set as a setting, and a task whose name no other set has.
 
-    Scores are left out, because `success` is made of them, and the harness's version, which only tau2-bench has. The
-    task of a session is left to `facts_of`, which puts a number in its place.
+    Scores and labels are left out, because `success` is made of them, and the harness's version and its bill, which
+    only tau2-bench has. The task of a session is left to `facts_of`, which puts a number in its place.
     """
     solo = run.agent.endswith("_solo")  # tau2-bench's agent without a user
     agent_ends = one.agent_ends or solo or run.settings.get("prompting") == "react"
@@ -449,7 +449,9 @@ def _of_set(run: Run, one: Set) -> Run:
         run,
         task=f"{one.name}/{task_name(run.task.removeprefix(f'{domain}/'))}",
         scores=(),
+        labels=(),
         harness_version=None,
+        stated_cost=None,
         settings=settings,
     )
 
