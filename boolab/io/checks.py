@@ -16,6 +16,11 @@ MAX_DIGITS = 4300
 _MAX_CHARS = 80  # of a value in an error
 
 
+def is_share(value: object) -> bool:
+    """Whether a value is a number between 0 and 1, without these two."""
+    return isinstance(value, Real) and 0 < float(value) < 1
+
+
 def is_whole(n: object) -> TypeGuard[int]:
     """Whether n is an integer, numpy's included, and no bool."""
     return type(n) is int or (isinstance(n, Integral) and not isinstance(n, bool))

@@ -20,7 +20,7 @@ from boolab.core.types import Step
 from boolab.errors import SettingError
 from boolab.frames.dtypes import FLOAT, INT, Column, frame_of_columns
 from boolab.frames.runs import Runs, as_runs
-from boolab.io.checks import repr_of
+from boolab.io.checks import is_amount, repr_of
 from boolab.limits.catalog import max_time
 from boolab.limits.stop import OnUnknown, StopRule, Threshold, unknown_option
 
@@ -79,6 +79,10 @@ def deadline(
         msg = "deadline: margin='auto' needs runs=, recorded runs of the agent; another margin takes none"
         raise SettingError(msg)
     margin_s = _least_margin(_durations([*steps_in(as_runs(runs))]), LATE_SHARE) / 1000 if runs is not None else margin
+    if not is_amount(margin_s):
+        raise SettingError(
+            f"deadline: margin={repr_of(margin)}: expected a number >= 0, in seconds, or 'auto' with runs="
+        )
     total, early = (_leaf(value).threshold for value in (seconds, margin_s))
     label = f"deadline({seconds:.12g}, margin={margin_s:.12g}{unknown_option(on_unknown)})"
     if early >= total:

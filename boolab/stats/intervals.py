@@ -35,7 +35,7 @@ import pandas as pd
 from scipy import special  # type: ignore[import-untyped] # scipy has no types
 
 from boolab.errors import SettingError
-from boolab.io.checks import repr_of
+from boolab.io.checks import is_share, repr_of
 
 Array: TypeAlias = npt.NDArray[np.float64]
 Labels: TypeAlias = "npt.ArrayLike | pd.Series[Any] | Iterable[object]"
@@ -73,7 +73,7 @@ def interval_columns(*names: str) -> list[str]:
 
 def check_confidence(confidence: float, name: str = "confidence") -> float:
     """Return a share that lies strictly between 0 and 1; `SettingError` if it does not."""
-    if not 0 < confidence < 1:
+    if not is_share(confidence):
         msg = f"{name}={repr_of(confidence)}: expected a number between 0 and 1, without these two, such as 0.95"
         raise SettingError(msg)
     return float(confidence)

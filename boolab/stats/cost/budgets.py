@@ -14,9 +14,9 @@ from boolab.core.types import MICRO, Scope
 from boolab.errors import SettingError
 from boolab.frames.dtypes import FLOAT, INT, TEXT, Column, frame_of_columns
 from boolab.frames.runs import Runs, as_runs, distinct_runs, known_sum, turns_of
-from boolab.io.checks import repr_of
+from boolab.io.checks import is_share, repr_of
 from boolab.limits.token_count import FRESH, TokenCount
-from boolab.stats.intervals import ClusterBootstrap
+from boolab.stats.intervals import ClusterBootstrap, check_confidence
 from boolab.stats.units import clusters_of, units_of
 from boolab.whatif.from_runs import ledger_of
 from boolab.whatif.outcomes import running_total
@@ -95,7 +95,8 @@ def compare_units(
         >>> bl.compare_units(runs, stopped=0.25).set_index("budget").loc["steps", ["limit", "n_stopped"]].tolist()
         [4.0, 1.0]
     """
-    if not 0 < stopped < 1:
+    check_confidence(confidence)
+    if not is_share(stopped):
         raise SettingError(f"compare_units: stopped={repr_of(stopped)}: expected a share between 0 and 1, such as 0.05")
     weighted = TokenCount.from_weights(weights)
     run_list = [run for run in distinct_runs(as_runs(runs))[0] if run.steps]

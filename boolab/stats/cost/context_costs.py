@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from boolab.errors import SettingError, near
 from boolab.frames.dtypes import FLAG, FLOAT, INT, TEXT, Column, frame_of_columns
 from boolab.frames.runs import Runs
+from boolab.io.checks import repr_of
 from boolab.stats.cost.allocated import allocate_runs, dollars_of
 from boolab.stats.cost.context_policy import ContextPolicy
 from boolab.stats.cost.policy_costs import (
@@ -107,6 +108,9 @@ def policies_of(
         for name in grid:
             if name not in _FIELDS:
                 raise SettingError(f"grid: a context policy has no {name!r}{near(name, _FIELDS, 'accepted')}")
+            value_list: object = grid[name]
+            if not isinstance(value_list, Iterable):
+                raise SettingError(f"grid: {name}={repr_of(value_list)}: expected values in a list")
         values = [[value] if isinstance(value, str) else [*value] for value in grid.values()]
         result += [ContextPolicy(**dict(zip(grid, combination, strict=True))) for combination in product(*values)]
     if not result:

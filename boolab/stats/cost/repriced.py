@@ -12,6 +12,7 @@ from boolab.core.types import MICRO, Step, Usage
 from boolab.errors import SettingError
 from boolab.frames.dtypes import FLOAT, INT, TEXT, Column, frame_of_columns
 from boolab.frames.runs import Runs, as_runs, distinct_runs, own_part
+from boolab.io.checks import repr_of
 from boolab.logs.list_prices import PROVIDER_BY_NAME, provider_of, request_of
 
 if TYPE_CHECKING:
@@ -77,6 +78,9 @@ def repriced(
     require()
     if cache is not None and cache not in get_args(CacheUse):
         raise SettingError(f"cache={cache!r}: expected {', '.join(map(repr, get_args(CacheUse)))}, or None")
+    models: object = model
+    if models is not None and not isinstance(models, str | Mapping):
+        raise SettingError(f"model={repr_of(model)}: expected the name of a model, or names by recorded model")
     if provider is not None and model is None:
         msg = f"provider={provider!r}: expected model= too, whose prices it has"
         raise SettingError(msg)
