@@ -7,7 +7,8 @@ of 20 steps. Then the same tasks run again with the same seeds under other setti
 Equality: a pair is equal if each call, each result, the number of steps, the reason of the stop and, within its bounds,
 the success are what the counterfactual of the recorded run predicts. Promise: records of 100 runs are drawn from the
 recordings, with replacement, and decided on by `recommend`; the truth is the whole recording, and a promise is broken
-if the setting keeps less of it. Fresh tasks: the decision on the first half of the tasks, judged on the other half.
+if the setting keeps less of it. Fresh tasks: the decision on the first half of the tasks, judged on the other half; then
+the same with halves that chance divides.
 Coverage: trials raise the cap of the live runs under the tight one back to the recordings', which are the truth;
 branches are live, and then played back from the recordings for trials of tasks that are drawn anew.
 
@@ -28,7 +29,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from scipy.stats import binomtest  # type: ignore[import-untyped] # scipy has no types
+from scipy.stats import binomtest, mannwhitneyu  # type: ignore[import-untyped] # scipy has no types
 
 import boolab as bl
 from benchmarks.onpolicy_runs import (
@@ -209,6 +210,9 @@ def fresh(folder: Path) -> Iterator[Row]:
         first, other = runs[: len(runs) // 2], runs[len(runs) // 2 :]
         if not successes(first) or not successes(other):
             continue
+        lengths = [[run.n_steps for run in half if run.success] for half in (first, other)]
+        means = "{:.1f} and {:.1f}".format(*map(np.mean, lengths))
+        chance = mannwhitneyu(*lengths).pvalue
         decision = bl.recommend(first, keep=keep, objective="steps")
         if decision.action != "set":
             more = f"{decision.action} on {len(first)} runs with {successes(first)} successes"
@@ -222,7 +226,31 @@ def fresh(folder: Path) -> Iterator[Row]:
             "% kept",
             at_least=100 * keep,
             detail=f"of {share_of(round(kept * successes(other)), successes(other))} in {len(other)} fresh runs, with "
-            f"{saved:.0%} of the steps saved; on record {before:.0%}",
+            f"{saved:.0%} of the steps saved; on record {before:.0%}; successes take {means} steps, p = {chance:.2g}",
+        )
+
+
+def halves(folder: Path, draws: int) -> Iterator[Row]:
+    """How often the promise is broken in the other half, where chance divides the tasks into halves."""
+    for arm, keep in itertools.product(RECORDINGS, KEEPS):
+        runs = runs_of(folder, arm.name)
+        if successes(runs) < 2:
+            continue
+        chance, found = random.Random(f"{arm.name} {keep} halves"), []  # noqa: S311 - no secret
+        for _ in range(draws):
+            chance.shuffle(runs)
+            record, other = runs[: len(runs) // 2], runs[len(runs) // 2 :]
+            decision = bl.recommend(record, keep=keep, objective="steps")
+            if decision.action == "set" and successes(other):
+                found.append(kept_and_saved(other, decision.setting))
+        kept, saved = np.mean(found, axis=0) if found else (np.nan, np.nan)
+        yield Row(
+            f"{arm.name}, keep {keep:.0%}: halves whose promise is broken",
+            100 * sum(kept < keep for kept, _ in found) / draws,
+            "%",
+            at_most=5,
+            detail=f"{draws} times {len(runs) // 2} runs on record; {len(found)} set limits"
+            + (f", which keep {kept:.1%} and save {saved:.1%} of the other half on average" if found else ""),
         )
 
 
@@ -390,6 +418,7 @@ def tables_of(folder: Path, draws: int, branches: int = 0) -> dict[str, Iterator
         "equality": equality(folder),
         "promise": promise(folder, draws),
         "fresh_tasks": fresh(folder),
+        "halves": halves(folder, draws),
         "coverage": coverage(folder, draws, branches),
         "informed": informed(folder),
         "stopped": stopped(folder),
