@@ -11,7 +11,7 @@ from tests.support.project import ROOT
 
 OLD = {
     "a.py": "row['also" + "_true']",
-    "b.md": "boolab run explorer --" + "budget 3",
+    "b.md": "boolab run explorer --" + "steps 3",
     "c.ipynb": 'bl.counterfactual(runs, grid={\\"st' + 'eps\\": [5]})',
     "d.js": "setting.would" + "_stop",
     "e.py": 'bl.recommend(runs, identity={"poll": ' + "None})",
