@@ -141,7 +141,7 @@ outcomes: $(READY) ## measure the desk: wrong answers and how many it takes, in 
 trials: $(READY) ## measure 500 trials in each of four simulated worlds: coverage at every look, branches, bias of hazards
 	$(BIN)/python -m benchmarks.trials
 
-onpolicy: $(READY) ## run a small language model under limits, beside what its recordings say of them (days; ARGS="--size recorded=100,equality=30"); a second start records what is missing; saves what docs/onpolicy.md has
+onpolicy: $(READY) ## run a small language model under limits, beside what its recordings say of them (some 10 hours; ARGS="--size recorded=100,equality=30"); a second start records what is missing; saves what docs/onpolicy.md has
 	$(BIN)/python -m pip install --quiet --editable '.[local]'
 	$(BIN)/boolab model
 	$(BIN)/python -m benchmarks.onpolicy --write $(ARGS)

@@ -7,8 +7,8 @@ of 20 steps. Then the same tasks run again with the same seeds under other setti
 Equality: a pair is equal if each call, each result, the number of steps, the reason of the stop and, within its bounds,
 the success are what the counterfactual of the recorded run predicts. Promise: records of 100 runs are drawn from the
 recordings, with replacement, and decided on by `recommend`; the truth is the whole recording, and a promise is broken
-if the setting keeps less of it. Fresh tasks: the decision on the first half of the tasks, judged on the other half; then
-the same with halves that chance divides.
+if the setting keeps less of it. Fresh tasks: the decision on the first half of the tasks, judged on the other half;
+then with halves that chance divides.
 Coverage: trials raise the cap of the live runs under the tight one back to the recordings', which are the truth;
 branches are live, and then played back from the recordings for trials of tasks that are drawn anew.
 

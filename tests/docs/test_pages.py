@@ -41,7 +41,7 @@ NOT_RUN: Final = Counter(
         ("llama_cpp", "needs llama.cpp"): 3,
         ("local_model", "installs packages and a model"): 1,
         ("local_model", "needs llama.cpp; a slow test runs it"): 1,
-        ("onpolicy", "takes days"): 1,
+        ("onpolicy", "takes some 10 hours"): 1,
         ("many_machines", "starts a process for each core"): 1,
         ("many_machines", "needs a cluster"): 2,
         ("real_models", "needs an API key"): 1,
