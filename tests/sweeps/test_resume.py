@@ -95,6 +95,7 @@ def test_finished_cells_are_not_run_again(lab: Lab) -> None:
     assert lab.states() == {"finished": 16}
 
 
+@pytest.mark.slow
 def test_sweep_resumes_in_a_process_with_other_hashes(lab: Lab) -> None:
     """Fingerprints that hung on the order of a set, on addresses, or on where a file lies, would differ there."""
     runs, _ = lab.sweep()

@@ -46,6 +46,7 @@ def test_the_ends_are_named_and_few_groups_have_no_correlation() -> None:
     assert [sentence.split(",")[0] for sentence in found.sentences] == ["In same", "In short"]
 
 
+@pytest.mark.slow
 def test_what_a_cap_saves_on_the_atlas_follows_the_ratio() -> None:
     runs = [one for name in ("swebench-verified", "tau2-retail", "intercode-python", "intercode-ctf", "tau-airline")
             for one in atlas(name)]  # fmt: skip

@@ -153,6 +153,7 @@ def test_the_fresh_folder_is_removed_however_a_command_ends(command: str, folder
     assert list(folders.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_fresh_folder_with_deeply_nested_folders_is_removed(folders: Path) -> None:
     # A shell's cd walks the whole path again each time, which took a minute here.
     dig = "import os\nfor _ in range(1500): os.mkdir('d'); os.chdir('d')\nprint('deep')"

@@ -360,6 +360,7 @@ def test_panicking_watcher_is_dropped_and_the_run_continues() -> None:
     assert (run.stop_reason, len(told)) == ("finished", 1)
 
 
+@pytest.mark.slow
 def test_no_thread_is_left_of_what_was_raised(threads_before: int) -> None:
     gc.collect()  # a traceback may hold a runner in a cycle
     assert count_threads() <= max(threads_before, 1)

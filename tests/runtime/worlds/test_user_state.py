@@ -197,6 +197,7 @@ async def together(
     return list(await asyncio.gather(*runs))
 
 
+@pytest.mark.slow
 def test_runs_in_separate_folders_of_one_repository(tmp_path: Path) -> None:
     root = repository(tmp_path / "r")
     for number in range(5):

@@ -27,6 +27,7 @@ def test_on_average_over_rules_a_success_is_kept_with_90_percent(name: str) -> N
     assert kept.mean() >= KEEP - 3 * kept.std() / np.sqrt(len(kept))
 
 
+@pytest.mark.slow
 def test_the_promise_about_one_rule_holds_in_a_small_slice() -> None:
     found = [*fits(world("tasks share their difficulty", 150), 0.9, 30, keep=KEEP, tasks=80)]
     assert sum(fit.tasks_kept < KEEP for fit in found) <= stats.binom.isf(0.001, len(found), 0.1)
