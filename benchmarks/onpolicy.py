@@ -180,27 +180,36 @@ def _drawn(runs: Sequence[bl.Run], count: int, chance: random.Random) -> list[bl
     return [replace(run, run_id=f"drawn-{n}", task=f"{run.task} #{n}") for n, run in enumerate(drawn)]
 
 
-def promise(folder: Path, draws: int) -> Iterator[Row]:
-    """How often the promise of `recommend` is broken, on records that are drawn and on fresh tasks."""
+def _promises(folder: Path, seed: str = "") -> Iterator[tuple[str, float, list[bl.Run], random.Random]]:
+    """What is asked of each recording: its name, the share to keep, its runs, and the chance to draw with."""
     for arm, keep in itertools.product(RECORDINGS, KEEPS):
         runs = runs_of(folder, arm.name)
-        if successes(runs) < 2:
-            continue
-        chance, found = random.Random(f"{arm.name} {keep}"), []  # noqa: S311 - no secret
-        for _ in range(draws):
-            decision = bl.recommend(_drawn(runs, RECORD, chance), keep=keep, objective="steps")
-            if decision.action == "set":
-                found.append(kept_and_saved(runs, decision.setting))
-        broken = sum(kept < keep for kept, _ in found)
-        kept, saved = np.mean(found, axis=0) if found else (np.nan, np.nan)
-        yield Row(
-            f"{arm.name}, keep {keep:.0%}: records whose promise is broken",
-            100 * broken / draws,
-            "%",
-            at_most=5,
-            detail=f"{draws} records of {RECORD} runs, drawn from {len(runs)}; {len(found)} set limits"
-            + (f", which keep {kept:.1%} and save {saved:.1%} on average" if found else ""),
-        )
+        if successes(runs) >= 2:
+            yield f"{arm.name}, keep {keep:.0%}", keep, runs, random.Random(f"{arm.name} {keep}{seed}")  # noqa: S311
+
+
+def _broken(what: str, keep: float, samples: Iterable[tuple[list[bl.Run], list[bl.Run]]], sizes: str) -> Row:
+    """How often the decision on a record keeps less of other runs than it promises."""
+    kept_and_saved_shares, n_samples = [], 0
+    for record, truth in samples:
+        n_samples += 1
+        decision = bl.recommend(record, keep=keep, objective="steps")
+        if decision.action == "set" and successes(truth):
+            kept_and_saved_shares.append(kept_and_saved(truth, decision.setting))
+    detail = f"{n_samples} {sizes}; {len(kept_and_saved_shares)} set limits"
+    if kept_and_saved_shares:
+        kept, saved = np.mean(kept_and_saved_shares, axis=0)
+        detail += f", which keep {kept:.1%} and save {saved:.1%} on average"
+    n_broken = sum(kept < keep for kept, _ in kept_and_saved_shares)
+    return Row(what, 100 * n_broken / n_samples, "%", at_most=5, detail=detail)
+
+
+def promise(folder: Path, draws: int) -> Iterator[Row]:
+    """How often the promise of `recommend` is broken, on records that are drawn."""
+    for name, keep, runs, chance in _promises(folder):
+        samples = ((_drawn(runs, RECORD, chance), runs) for _ in range(draws))
+        sizes = f"records of {RECORD} runs, drawn from {len(runs)}"
+        yield _broken(f"{name}: records whose promise is broken", keep, samples, sizes)
 
 
 def fresh(folder: Path) -> Iterator[Row]:
@@ -232,25 +241,12 @@ def fresh(folder: Path) -> Iterator[Row]:
 
 def halves(folder: Path, draws: int) -> Iterator[Row]:
     """How often the promise is broken in the other half, where chance divides the tasks into halves."""
-    for arm, keep in itertools.product(RECORDINGS, KEEPS):
-        runs = runs_of(folder, arm.name)
-        if successes(runs) < 2:
-            continue
-        chance, found = random.Random(f"{arm.name} {keep} halves"), []  # noqa: S311 - no secret
-        for _ in range(draws):
-            chance.shuffle(runs)
-            record, other = runs[: len(runs) // 2], runs[len(runs) // 2 :]
-            decision = bl.recommend(record, keep=keep, objective="steps")
-            if decision.action == "set" and successes(other):
-                found.append(kept_and_saved(other, decision.setting))
-        kept, saved = np.mean(found, axis=0) if found else (np.nan, np.nan)
-        yield Row(
-            f"{arm.name}, keep {keep:.0%}: halves whose promise is broken",
-            100 * sum(kept < keep for kept, _ in found) / draws,
-            "%",
-            at_most=5,
-            detail=f"{draws} times {len(runs) // 2} runs on record; {len(found)} set limits"
-            + (f", which keep {kept:.1%} and save {saved:.1%} of the other half on average" if found else ""),
+    for name, keep, runs, chance in _promises(folder, " halves"):
+        middle = len(runs) // 2
+        shuffled = (chance.sample(runs, len(runs)) for _ in range(draws))
+        samples = ((order[:middle], order[middle:]) for order in shuffled)
+        yield _broken(
+            f"{name}: halves whose promise is broken", keep, samples, f"records of {middle} of {len(runs)} runs"
         )
 
 
