@@ -156,6 +156,7 @@ _OTHERS: Final = {
     "logs/outcomes/evidence_cache.py": "boolab's own",
     "logs/outcomes/label_file.py": "a file of labels that is written, under a lock, and its folder",
     "logs/readers/mini_swe_agent.py": "a method of its own",
+    "runtime/models/local/gguf.py": "figures of the kernel about memory; the model itself by open_file",
     "logs/readers/_archives.py": "zipfile reads what open_file opened",
     "logs/readers/parquet.py": "pyarrow reads what open_file opened",
     "runtime/models/local/weights.py": "zipfile reads what open_file opened, and a new file",

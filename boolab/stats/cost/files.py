@@ -30,7 +30,9 @@ _READERS: Final = frozenset(
 """The tools that read a file, by their names in lower case."""
 _VIEW: Final = "view"
 """What a tool that also edits is asked to do when it reads."""
-_PATH: Final = re.compile(r"[\w.~@-]*/[\w./@~-]+|[\w-]+\.[A-Za-z]{1,5}\b")
+_WORD: Final = re.compile(r"[\w./@~-]+")
+_MAX_SUFFIX: Final = 5
+"""The most letters of a suffix, by which a word of a command is a file: `notes.md`."""
 _LEAST_CHARS: Final = 6
 """The least characters of a path in a command: shorter ones are mostly no files."""
 _SHELL_READERS: Final = frozenset({"cat", "sed", "head", "tail", "nl", "less"})
@@ -84,7 +86,15 @@ def _reading(command: str) -> Iterator[str]:
 
 
 def _paths_in(command: str) -> list[str]:
-    return [path for path in _PATH.findall(command) if len(path) >= _LEAST_CHARS]
+    words = [word.rstrip(".") for word in _WORD.findall(command)]
+    return [word for word in words if len(word) >= _LEAST_CHARS and _is_path(word)]
+
+
+def _is_path(word: str) -> bool:
+    """Whether a word of a command has a folder or a suffix."""
+    stem, _, suffix = word.rpartition(".")
+    has_suffix = bool(stem) and len(suffix) <= _MAX_SUFFIX and suffix.isascii() and suffix.isalpha()
+    return has_suffix or "/" in word[:-1]
 
 
 def _command_of(value: object) -> str:
