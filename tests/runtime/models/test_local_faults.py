@@ -337,4 +337,4 @@ def test_interrupt_frees_the_slot_at_once(moment: str) -> None:
         assert run.stop_reason == "aborted"
         begun = time.monotonic()
         assert ask(local, "Go on.").stop_reason in ("finished", "length")
-        assert time.monotonic() - begun < whole_s / 2
+        assert time.monotonic() - begun < 0.9 * whole_s  # what is left of the other request is not read first
