@@ -169,7 +169,7 @@ def _tables(
     from boolab.stats.cost.causes import causes_frame
     from boolab.stats.cost.context_costs import costs_frame
     from boolab.stats.cost.misses import misses_frame
-    from boolab.stats.cost.policy_costs import basis_of
+    from boolab.stats.cost.policy_costs import basis_of, costs_under
     from boolab.stats.cost.repriced import repriced
     from boolab.stats.tails import tails_df
 
@@ -190,7 +190,8 @@ def _tables(
         yield repriced_text(requests), requests
     if policies := _policies(args):
         basis = basis_of(allocated)
-        yield policies_text(basis, policies), costs_frame(basis, policies)
+        costs = [(policy, costs_under(basis, policy)) for policy in policies]
+        yield policies_text(basis, costs), costs_frame(basis, costs)
 
 
 def _policies(args: argparse.Namespace) -> list[ContextPolicy]:

@@ -22,9 +22,9 @@ from boolab.plots._panels import name_figure, strip
 from boolab.plots.palette import PIECE_LOOKS, Color, ink_on, mix
 from boolab.plots.themed import new_figure
 from boolab.stats.cost.allocated import allocate_runs, dollars_of
-from boolab.stats.cost.context_costs import PolicyTotal, describe_change, describe_range, total_of
+from boolab.stats.cost.context_costs import PolicyTotal, describe_change, describe_range, total_under, unlogged_notes
 from boolab.stats.cost.context_policy import ContextPolicy
-from boolab.stats.cost.policy_costs import Basis, basis_of, cost_under
+from boolab.stats.cost.policy_costs import Basis, basis_of
 from boolab.stats.cost.threshold import threshold_finding
 
 _KEEP_STEPS: Final = (0, 1, 3, 5, 8, 12)
@@ -87,7 +87,7 @@ def plot_context_policy(
     figure = new_figure(11, 4.8, pad=0.06)
     grid = figure.add_gridspec(1, 2, width_ratios=[1.25, 1])
     band_ax, map_ax = figure.add_subplot(grid[0]), figure.add_subplot(grid[1])
-    best = min(totals, key=_estimate)
+    best = min(totals, key=lambda total: total.estimate)
     _draw_band(band_ax, totals, best)
     _draw_map(map_ax, cells)
     for ax in (band_ax, map_ax):
@@ -98,8 +98,7 @@ def plot_context_policy(
 
 
 def _total(basis: Basis, threshold: int, keep: int) -> PolicyTotal:
-    policy = ContextPolicy(compact_at=threshold, keep_steps=keep)
-    return total_of([cost_under(basis, index, policy) for index in range(len(basis.records))], policy)
+    return total_under(basis, ContextPolicy(compact_at=threshold, keep_steps=keep))
 
 
 def _default_thresholds(basis: Basis) -> list[int]:
@@ -114,14 +113,9 @@ def _default_thresholds(basis: Basis) -> list[int]:
     return [*range(math.ceil(shortest / stride) * stride, math.ceil(longest / stride) * stride + 1, stride)]
 
 
-def _estimate(total: PolicyTotal) -> int:
-    """What a policy costs by reference; where arguments are not on record, at most."""
-    return total.cost if total.cost is not None else total.upper or 0
-
-
 def _finding(best: PolicyTotal) -> str:
     """The verdict: what the cheapest threshold would have cost."""
-    change = _estimate(best) / best.recorded - 1
+    change = best.estimate / best.recorded - 1
     ends = describe_range((best.lower or 0) / best.recorded - 1, (best.upper or 0) / best.recorded - 1, change)
     bound = "" if best.cost is not None else "at least " if change < 0 else "at most "
     verdict = f"Compacting at {best.policy.compact_at:,} tokens would have cost"
@@ -130,7 +124,6 @@ def _finding(best: PolicyTotal) -> str:
 
 def _sample(basis: Basis, best: PolicyTotal) -> str:
     sources = sorted({row.record.run.source or "an unknown source" for row in best.rows})
-    unlogged = dollars_of(sum(row.record.unlogged_units for row in best.rows))
     left_out = sum(map(bool, basis.refusals))
     lengths = sorted(chain.from_iterable(row.record.compacted_lengths for row in best.rows))
     compacted = f"compacted at {_range_of(lengths)} tokens" if lengths else "never compacted"
@@ -139,10 +132,7 @@ def _sample(basis: Basis, best: PolicyTotal) -> str:
         f"{count(len(best.rows), 'run')} of {shorten(' and '.join(sources))}, {compacted}, {prices}",
         "Exact up to the first change; then the recorded steps are assumed. The outcome is not on record.",
     ]
-    if unlogged:
-        sentences.append(
-            f"About ${unlogged:,.2f} of the recorded cost is estimated: no line has the requests for summaries."
-        )
+    sentences += unlogged_notes(row.record for row in best.rows)
     if left_out:
         sentences.append(f"{count(left_out, 'run')} left out.")
     return fill(" ".join(sentences), _CHARS)
@@ -156,7 +146,7 @@ def _draw_band(ax: Axes, totals: Sequence[PolicyTotal], best: PolicyTotal) -> No
         for values in (
             [total.lower for total in totals],
             [total.upper for total in totals],
-            [_estimate(total) for total in totals],
+            [total.estimate for total in totals],
         )
     )
     look, size = PIECE_LOOKS["reread"], style.sizes(ax)
@@ -173,7 +163,7 @@ def _draw_band(ax: Axes, totals: Sequence[PolicyTotal], best: PolicyTotal) -> No
     ax.set_xlim(lengths_k[0], lengths_k[-1])
     _label_lines(ax, lengths_k, (lower, upper, estimate), recorded, by_reference=best.cost is not None)
     spot = (best.policy.compact_at or 0) / 1000
-    cost = dollars_of(_estimate(best))
+    cost = dollars_of(best.estimate)
     ax.plot([spot], [cost], "o", color=style.fade(ax, 0.95), markersize=6, gid="cheapest")
     ends = f"${dollars_of(best.lower or 0):,.2f} to ${dollars_of(best.upper or 0):,.2f}"
     share = (spot - lengths_k[0]) / max(lengths_k[-1] - lengths_k[0], 1e-9)
@@ -229,7 +219,7 @@ def _label_lines(
 
 def _draw_map(ax: Axes, cells: Sequence[Sequence[PolicyTotal]]) -> None:
     """The change of the bill by threshold and kept steps; a star where some run compacts at every step."""
-    changes = np.array([[_estimate(total) / total.recorded - 1 for total in row] for row in cells])
+    changes = np.array([[total.estimate / total.recorded - 1 for total in row] for row in cells])
     colours = LinearSegmentedColormap.from_list("change", [_CHEAPER, _EVEN, _DEARER])
     scale = Normalize(-_FULL_COLOUR, _FULL_COLOUR, clip=True)
     ax.imshow(changes, cmap=colours, norm=scale, aspect="auto", origin="lower")

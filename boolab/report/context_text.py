@@ -10,29 +10,37 @@ from boolab.core.text import count
 from boolab.display.text import align_columns, joined, wrap_text
 from boolab.errors import SettingError
 from boolab.stats.cost.allocated import dollars_of
-from boolab.stats.cost.context_costs import PolicyTotal, describe_change, describe_range, notes_of, total_of
+from boolab.stats.cost.context_costs import (
+    PolicyCosts,
+    PolicyTotal,
+    describe_change,
+    describe_range,
+    notes_of,
+    total_of,
+    total_under,
+)
 from boolab.stats.cost.context_policy import ContextPolicy
-from boolab.stats.cost.policy_costs import Basis, cost_under
+from boolab.stats.cost.policy_costs import Basis
 from boolab.stats.cost.policy_walk import WalkCost
 from boolab.stats.cost.threshold import ThresholdFinding, threshold_finding
 
 
-def policies_text(basis: Basis, policies: Sequence[ContextPolicy]) -> str:
+def policies_text(basis: Basis, costs: PolicyCosts) -> str:
     """A row for each policy, over all runs, and a sentence about the one that costs least."""
-    indices = range(len(basis.records))
-    costs = [[cost_under(basis, index, policy) for index in indices] for policy in policies]
-    totals = [total for row, policy in zip(costs, policies, strict=True) if (total := total_of(row, policy)).rows]
+    totals = [total for policy, rows in costs if (total := total_of(rows, policy)).rows]
     lines, sentences = [], []
     if totals:
         lines = _policy_lines(totals)
-        sentences = [policy_sentence(min(totals, key=_lead)), *_marks(totals)]
+        sentences = [policy_sentence(min(totals, key=lambda total: total.estimate)), *_marks(totals)]
         if any(total.cost is None for total in totals):
             share = max(basis.read_again.values())
             sentences.append(
                 f"Which files are named again is not on record: at most is with {share:.0%} of what is "
                 "removed read again, and more is possible."
             )
-    return "\n".join([*lines, *map(wrap_text, [*sentences, *notes_of(basis, chain.from_iterable(costs))])])
+    return "\n".join(
+        [*lines, *map(wrap_text, [*sentences, *notes_of(basis, chain.from_iterable(rows for _, rows in costs))])]
+    )
 
 
 def _policy_lines(totals: Sequence[PolicyTotal]) -> list[str]:
@@ -105,14 +113,9 @@ def threshold_sentence(basis: Basis) -> str:
 
 def _effect(basis: Basis, finding: ThresholdFinding) -> str:
     """What the runs would have cost with a threshold, as a sentence; empty where no prompt reaches it, or in facts."""
-    policy = ContextPolicy(compact_at=finding.threshold)
-    total = total_of([cost_under(basis, index, policy) for index in range(len(basis.records))], policy)
+    total = total_under(basis, ContextPolicy(compact_at=finding.threshold))
     change = "" if total.cost is None or not total.sum_of("changes") else _describe_total(total)
     return f" With it the recorded steps would have cost {change}." if change else ""
-
-
-def _lead(total: PolicyTotal) -> int:
-    return (total.upper or 0) if total.cost is None else total.cost
 
 
 def _marks(totals: Sequence[PolicyTotal]) -> list[str]:

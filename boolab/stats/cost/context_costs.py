@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from itertools import chain, product
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from boolab.errors import SettingError, near
 from boolab.frames.dtypes import FLAG, FLOAT, INT, TEXT, Column, frame_of_columns
@@ -18,10 +18,11 @@ from boolab.stats.cost.policy_costs import (
     PolicyCost,
     basis_of,
     break_even_steps,
-    cost_under,
+    costs_under,
     ratio_sentence,
     refusal_notes,
 )
+from boolab.stats.cost.request_record import RequestRecord
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -78,19 +79,23 @@ def context_costs(
         True
     """
     policy_list = policies_of(policies, grid)
-    return costs_frame(basis_of(allocate_runs(runs)), policy_list, aggregate=aggregate)
+    basis = basis_of(allocate_runs(runs))
+    costs = [(policy, costs_under(basis, policy)) for policy in policy_list]
+    return costs_frame(basis, costs, aggregate=aggregate)
 
 
-def costs_frame(basis: Basis, policy_list: Sequence[ContextPolicy], *, aggregate: bool = False) -> pd.DataFrame:
-    """The frame of `context_costs`, of runs whose records are known."""
-    rows = [[cost_under(basis, index, policy) for index in range(len(basis.records))] for policy in policy_list]
+PolicyCosts: TypeAlias = Sequence[tuple[ContextPolicy, Sequence[PolicyCost]]]
+"""Policies, each with what the runs would cost under it."""
+
+
+def costs_frame(basis: Basis, costs: PolicyCosts, *, aggregate: bool = False) -> pd.DataFrame:
+    """The frame of `context_costs`, of costs that are known."""
+    rows_of_policies = [rows for _, rows in costs]
     if aggregate:
-        frame = frame_of_columns(
-            _TOTAL_COLUMNS, [total_of(row, policy) for row, policy in zip(rows, policy_list, strict=True)]
-        )
+        frame = frame_of_columns(_TOTAL_COLUMNS, [total_of(rows, policy) for policy, rows in costs])
     else:
-        frame = frame_of_columns(_COLUMNS, [*chain.from_iterable(zip(*rows, strict=True))])
-    frame.attrs["notes"] = notes_of(basis, chain.from_iterable(rows))
+        frame = frame_of_columns(_COLUMNS, [*chain.from_iterable(zip(*rows_of_policies, strict=True))])
+    frame.attrs["notes"] = notes_of(basis, chain.from_iterable(rows_of_policies))
     return frame
 
 
@@ -140,12 +145,15 @@ def notes_of(basis: Basis, rows: Iterable[PolicyCost]) -> tuple[str, ...]:
     if not any(not refusal for refusal in refusals):
         return refusal_notes(refusals)
     notes = [ASSUMPTION, ratio_sentence(basis), *refusal_notes(refusals)]
-    unlogged = dollars_of(sum(record.unlogged_units for record in basis.records))
-    if unlogged:
-        notes.append(
-            f"About ${unlogged:,.2f} of the recorded cost is estimated: no line has the requests for summaries."
-        )
-    return tuple(notes)
+    return (*notes, *unlogged_notes(basis.records))
+
+
+def unlogged_notes(records: Iterable[RequestRecord]) -> list[str]:
+    """How much of the recorded cost of some runs is estimated, as a sentence if any is."""
+    unlogged = dollars_of(sum(record.unlogged_units for record in records))
+    if not unlogged:
+        return []
+    return [f"About ${unlogged:,.2f} of the recorded cost is estimated: no line has the requests for summaries."]
 
 
 def _usd(units: int | None) -> float | None:
@@ -223,6 +231,11 @@ class PolicyTotal(NamedTuple):
     upper: int | None
 
     @property
+    def estimate(self) -> int:
+        """What it costs by reference; where arguments are not on record, at most."""
+        return self.cost if self.cost is not None else self.upper or 0
+
+    @property
     def saved(self) -> int | None:
         """What is saved by the estimate."""
         return None if self.cost is None else self.recorded - self.cost
@@ -250,6 +263,11 @@ def total_of(rows: Sequence[PolicyCost], policy: ContextPolicy) -> PolicyTotal:
     recorded = sum(row.recorded for row in priced)
     costs = (_sum_known([getattr(row, name) for row in priced]) for name in ("cost", "lower", "upper"))
     return PolicyTotal(policy, priced, len(rows) - len(priced), recorded, *costs)
+
+
+def total_under(basis: Basis, policy: ContextPolicy) -> PolicyTotal:
+    """What all runs that can be computed with cost under a policy."""
+    return total_of(costs_under(basis, policy), policy)
 
 
 def _sum_known(amounts: Sequence[int | None]) -> int | None:

@@ -117,6 +117,11 @@ def _shares_read_again(record: RequestRecord) -> list[float]:
     return [*shares, min(1.0, read_tokens / removed)] if removed else shares
 
 
+def costs_under(basis: Basis, policy: ContextPolicy) -> list[PolicyCost]:
+    """What each run would cost under a policy."""
+    return [cost_under(basis, index, policy) for index in range(len(basis.records))]
+
+
 def cost_under(basis: Basis, index: int, policy: ContextPolicy) -> PolicyCost:
     """What a run would cost under a policy."""
     record, refusal, ratio = basis.records[index], basis.refusals[index], basis.ratios[index]
